@@ -254,7 +254,10 @@ class BCEWithLogitsLoss(Module):
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
 
 class CELU(Module):
-    """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; see `functional.celu`."""
+    """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; see `functional.celu`.
+
+    Elementwise, ``(...) -> (...)``. The slope at 0 is 1.
+    """
 
     alpha: float
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None: ...
@@ -278,7 +281,10 @@ class CTCLoss(Module):
     ) -> Tensor: ...
 
 class ChannelShuffle(Module):
-    """Takes channels from groups in turn; see `functional.channel_shuffle`."""
+    """Takes channels from groups in turn; see `functional.channel_shuffle`.
+
+    ``(n, channels, ...) -> (n, channels, ...)``.
+    """
 
     groups: int
     def __init__(self, groups: int) -> None: ...
@@ -300,7 +306,10 @@ class CosineEmbeddingLoss(Module):
     def forward(self, input1: Tensor, input2: Any, target: Any) -> Tensor: ...
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors; see `functional.cosine_similarity`."""
+    """The cosine of the angle between vectors; see `functional.cosine_similarity`.
+
+    ``(n, d), (n, d) -> (n,)``: the axis ``dim`` of the vectors goes.
+    """
 
     dim: int
     eps: float
@@ -332,7 +341,10 @@ class CrossEntropyLoss(Module):
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
 
 class ELU(Module):
-    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`."""
+    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`.
+
+    Elementwise, ``(...) -> (...)``. The slope at 0 is ``alpha``.
+    """
 
     alpha: float
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None: ...
@@ -363,6 +375,8 @@ class Fold(Module):
 class GELU(Module):
     """Gaussian error linear unit; see `gpugrad.gelu`.
 
+    ``x * (1 + erf(x / sqrt(2))) / 2`` elementwise, ``(...) -> (...)``.
+
     approximate: ``"none"``, or ``"tanh"`` for a formula with the hyperbolic tangent.
     """
 
@@ -371,7 +385,10 @@ class GELU(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class GLU(Module):
-    """Gated linear unit, which halves the axis ``dim``; see `functional.glu`."""
+    """Gated linear unit, which halves the axis ``dim``; see `functional.glu`.
+
+    ``a * sigmoid(b)`` of both halves: ``(..., 2 * d) -> (..., d)`` for the last axis.
+    """
 
     dim: int
     def __init__(self, dim: int = -1) -> None: ...
@@ -395,24 +412,35 @@ class GaussianNLLLoss(Module):
     def forward(self, input: Tensor, target: Any, var: Any) -> Tensor: ...
 
 class Hardshrink(Module):
-    """``x`` where its magnitude is above ``lambd``, else 0; see `functional.hardshrink`."""
+    """``x`` where its magnitude is above ``lambd``, else 0; see `functional.hardshrink`.
+
+    Elementwise, ``(...) -> (...)``. The slope at ``lambd`` is 0.
+    """
 
     lambd: float
     def __init__(self, lambd: float = 0.5) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class Hardsigmoid(Module):
-    """``min(max(x + 3, 0), 6) / 6``, elementwise; see `functional.hardsigmoid`."""
+    """``min(max(x + 3, 0), 6) / 6`` elementwise; see `functional.hardsigmoid`.
+
+    ``(...) -> (...)``. The slope at -3 and at 3 is 0.
+    """
     def __init__(self, inplace: bool = False) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class Hardswish(Module):
-    """``x * min(max(x + 3, 0), 6) / 6``, elementwise; the slope is 0 at -3 and 1 at 3."""
+    """``x * min(max(x + 3, 0), 6) / 6``, elementwise; the slope is 0 at -3 and 1 at 3.
+
+    ``(...) -> (...)``.
+    """
     def __init__(self, inplace: bool = False) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class Hardtanh(Module):
     """``x`` limited to ``[min_val, max_val]``; the slope at the bounds is 0.
+
+    Elementwise, ``(...) -> (...)``.
 
     inplace: ignored, since ops never write to their inputs.
 
@@ -547,6 +575,8 @@ class LPPool3d(Module):
 class LeakyReLU(Module):
     """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`.
 
+    Elementwise, ``(...) -> (...)``.
+
     inplace: ignored, since ops never write to their inputs.
     """
 
@@ -555,7 +585,11 @@ class LeakyReLU(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class LocalResponseNorm(Module):
-    """Divides by the size of neighbouring channels; see `functional.local_response_norm`."""
+    """Divides by the size of neighbouring channels; see `functional.local_response_norm`.
+
+    ``x / (k + alpha * m) ** beta``, where m is the mean of ``x * x`` over ``size`` channels:
+    ``(n, channels, ...) -> (n, channels, ...)``.
+    """
 
     size: int
     alpha: float
@@ -567,12 +601,15 @@ class LocalResponseNorm(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class LogSigmoid(Module):
-    """``log(sigmoid(x))`` elementwise, without overflow."""
+    """``log(sigmoid(x))`` elementwise, ``(...) -> (...)``, without overflow."""
     def __init__(self) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class LogSoftmax(Module):
-    """``log(softmax(x))`` along the axis ``dim``; see `functional.log_softmax`."""
+    """``log(softmax(x))`` along the axis ``dim``; see `functional.log_softmax`.
+
+    ``(...) -> (...)``, of any shape.
+    """
 
     dim: int
     def __init__(self, dim: int) -> None: ...
@@ -684,7 +721,7 @@ class MaxPool3d(Module):
     def forward(self, input: Tensor) -> Any: ...
 
 class Mish(Module):
-    """``x * tanh(log(1 + exp(x)))`` elementwise."""
+    """``x * tanh(log(1 + exp(x)))`` elementwise, ``(...) -> (...)``."""
     def __init__(self, inplace: bool = False) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
@@ -754,7 +791,10 @@ class NLLLoss(Module):
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
 
 class PairwiseDistance(Module):
-    """The distance of vectors; see `functional.pairwise_distance`."""
+    """The norm of ``x1 - x2 + eps`` of order ``p``; see `functional.pairwise_distance`.
+
+    ``(..., d), (..., d) -> (...)``, or with ``keepdim`` ``(..., 1)``.
+    """
 
     p: float
     eps: float
@@ -763,14 +803,22 @@ class PairwiseDistance(Module):
     def forward(self, x1: Tensor, x2: Any) -> Tensor: ...
 
 class PixelShuffle(Module):
-    """Makes pixels of channels; see `functional.pixel_shuffle`."""
+    """Makes pixels of channels; see `functional.pixel_shuffle`.
+
+    ``(..., channels * r * r, height, width) -> (..., channels, height * r, width * r)``, where r is
+    the ``upscale_factor``.
+    """
 
     upscale_factor: int
     def __init__(self, upscale_factor: int) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class PixelUnshuffle(Module):
-    """Makes channels of pixels; see `functional.pixel_unshuffle`."""
+    """Makes channels of pixels; see `functional.pixel_unshuffle`.
+
+    ``(..., channels, height * r, width * r) -> (..., channels * r * r, height, width)``, where r is
+    the ``downscale_factor``.
+    """
 
     downscale_factor: int
     def __init__(self, downscale_factor: int) -> None: ...
@@ -801,7 +849,11 @@ class PoissonNLLLoss(Module):
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
 
 class RReLU(Module):
-    """A leaky ReLU with random slopes while it is trained; see `functional.rrelu`."""
+    """A leaky ReLU with random slopes while it is trained; see `functional.rrelu`.
+
+    Elementwise, ``(...) -> (...)``. It is ``x`` where x is positive, else ``a * x``, where a is
+    drawn for each element from ``lower`` to ``upper``, or is their mean in `eval` mode.
+    """
 
     lower: float
     upper: float
@@ -811,27 +863,31 @@ class RReLU(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class ReLU(Module):
-    """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
+    """``max(x, 0)`` elementwise, ``(...) -> (...)``; the gradient at 0 is 0."""
     def __init__(self, inplace: bool = False) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class ReLU6(Module):
-    """``min(max(x, 0), 6)``, elementwise; see `functional.relu6`."""
+    """``min(max(x, 0), 6)`` elementwise, ``(...) -> (...)``; see `functional.relu6`."""
     def __init__(self, inplace: bool = False) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class SELU(Module):
-    """Scaled exponential linear unit; see `functional.selu`."""
+    """Scaled exponential linear unit; see `functional.selu`.
+
+    ``1.0507 * x`` where ``x`` is positive, else ``1.0507 * 1.6733 * (exp(x) - 1)``; elementwise,
+    ``(...) -> (...)``.
+    """
     def __init__(self, inplace: bool = False) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class SiLU(Module):
-    """``x * sigmoid(x)`` elementwise."""
+    """``x * sigmoid(x)`` elementwise, ``(...) -> (...)``."""
     def __init__(self, inplace: bool = False) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class Sigmoid(Module):
-    """``1 / (1 + exp(-x))`` elementwise."""
+    """``1 / (1 + exp(-x))`` elementwise, ``(...) -> (...)``."""
     def __init__(self) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
@@ -864,14 +920,20 @@ class SoftMarginLoss(Module):
     def forward(self, input: Tensor, target: Any) -> Tensor: ...
 
 class Softmax(Module):
-    """``exp(x) / sum(exp(x))`` along the axis ``dim``; see `functional.softmax`."""
+    """``exp(x) / sum(exp(x))`` along the axis ``dim``; see `functional.softmax`.
+
+    ``(...) -> (...)``, of any shape.
+    """
 
     dim: int
     def __init__(self, dim: int) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class Softmin(Module):
-    """The softmax of ``-x`` along the axis ``dim``; see `functional.softmin`."""
+    """The softmax of ``-x`` along the axis ``dim``; see `functional.softmin`.
+
+    ``(...) -> (...)``, of any shape.
+    """
 
     dim: int
     def __init__(self, dim: int) -> None: ...
@@ -880,7 +942,7 @@ class Softmin(Module):
 class Softplus(Module):
     """``log(1 + exp(beta * x)) / beta``; see `gpugrad.softplus`.
 
-    Where ``beta * x`` is above ``threshold`` the result is ``x``.
+    Where ``beta * x`` is above ``threshold`` the result is ``x``. Elementwise, ``(...) -> (...)``.
     """
 
     beta: float
@@ -889,29 +951,36 @@ class Softplus(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class Softshrink(Module):
-    """``x`` moved towards 0 by ``lambd``; see `functional.softshrink`."""
+    """``x`` moved towards 0 by ``lambd``; see `functional.softshrink`.
+
+    Where the magnitude of ``x`` is at most ``lambd``, the result and the slope are 0. Elementwise,
+    ``(...) -> (...)``.
+    """
 
     lambd: float
     def __init__(self, lambd: float = 0.5) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class Softsign(Module):
-    """``x / (1 + abs(x))`` elementwise."""
+    """``x / (1 + abs(x))`` elementwise, ``(...) -> (...)``."""
     def __init__(self) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class Tanh(Module):
-    """Hyperbolic tangent, elementwise."""
+    """Hyperbolic tangent elementwise, ``(...) -> (...)``."""
     def __init__(self) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class Tanhshrink(Module):
-    """``x - tanh(x)`` elementwise."""
+    """``x - tanh(x)`` elementwise, ``(...) -> (...)``."""
     def __init__(self) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class Threshold(Module):
-    """``x`` where it is above ``threshold``, else ``value``; see `functional.threshold`."""
+    """``x`` where it is above ``threshold``, else ``value``; see `functional.threshold`.
+
+    Elementwise, ``(...) -> (...)``.
+    """
 
     threshold: float
     value: float
@@ -964,7 +1033,11 @@ class Unfold(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class Upsample(Module):
-    """Resample images to another size; see `functional.interpolate`, also for the parameters."""
+    """Resample images to another size; see `functional.interpolate`, also for the parameters.
+
+    ``(n, channels, *lengths) -> (n, channels, *size)``, where the default of ``size`` is
+    ``lengths * scale_factor``, rounded down.
+    """
 
     size: int | Sequence[int] | None
     scale_factor: float | Sequence[float] | None

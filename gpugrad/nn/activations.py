@@ -22,7 +22,10 @@ from .module import Module, Parameter
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """``min(max(x, 0), 6)`` elementwise; the slope at 0 and at 6 is 0. ``inplace`` is ignored."""
+    """``min(max(x, 0), 6)`` elementwise, ``(...) -> (...)``; the slope at 0 and at 6 is 0.
+
+    ``inplace`` is ignored.
+    """
     return hardtanh(input, 0.0, 6.0)
 
 
@@ -31,6 +34,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
     input: ``(n, channels, ...)``, or any shape if there is only one weight.
     weight: ``(channels,)``, ``(1,)`` or ``()``.
+
+    The result has the shape of the input.
 
     Raises ValueError if the shapes do not fit.
     """
@@ -54,8 +59,9 @@ _SELU_SCALE = 1.0507009873554805
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """``1.0507 * x`` where ``x`` is positive, else ``1.0507 * 1.6733 * (exp(x) - 1)``.
 
-    With these constants, from Klambauer et al. (2017), means of 0 and variances of 1 persist from
-    layer to layer. The slope at 0 is that of the second piece. ``inplace`` is ignored.
+    Elementwise, ``(...) -> (...)``. With these constants, from Klambauer et al. (2017), means of 0
+    and variances of 1 persist from layer to layer. The slope at 0 is that of the second piece.
+    ``inplace`` is ignored.
     """
     return elu(input, _SELU_ALPHA, scale=_SELU_SCALE)
 
@@ -63,7 +69,8 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; the slope at 0 is 1.
 
-    From Barron (2017). ``inplace`` is ignored. Raises ValueError if ``alpha`` is 0.
+    Elementwise, ``(...) -> (...)``. From Barron (2017). ``inplace`` is ignored. Raises ValueError
+    if ``alpha`` is 0.
     """
     if alpha == 0:
         raise ValueError("celu: alpha must not be 0")
@@ -71,23 +78,26 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """``min(max(x + 3, 0), 6) / 6``; the slope at -3 and at 3 is 0. ``inplace`` is ignored."""
+    """``min(max(x + 3, 0), 6) / 6`` elementwise, ``(...) -> (...)``; the slope at -3 and 3 is 0.
+
+    ``inplace`` is ignored.
+    """
     return hardtanh(input, -3.0, 3.0) * (1 / 6) + 0.5
 
 
 def logsigmoid(input: Tensor) -> Tensor:
-    """``log(sigmoid(x))`` elementwise, without overflow."""
+    """``log(sigmoid(x))`` elementwise, ``(...) -> (...)``, without overflow."""
     return -softplus(-input, threshold=math.inf)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """``x - tanh(x)`` elementwise."""
+    """``x - tanh(x)`` elementwise, ``(...) -> (...)``."""
     return input - tanh(input)
 
 
 @explains_arguments
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """``exp(x) / sum(exp(x))`` along the axis ``dim``, without overflow.
+    """``exp(x) / sum(exp(x))`` along the axis ``dim``, ``(...) -> (...)``, without overflow.
 
     PyTorch guesses an axis if ``dim`` is not given, which it advises against; here it is required.
 
@@ -98,32 +108,44 @@ def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 @explains_arguments
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """``log(softmax(x))`` along the axis ``dim``, without overflow; see `softmax`."""
+    """``log(softmax(x))`` along the axis ``dim``, ``(...) -> (...)``, without overflow.
+
+    For ``dtype`` see `softmax`.
+    """
     return _log_softmax(input if dtype is None else input.astype(dtype), dim)
 
 
 @explains_arguments
 def softmin(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """The `softmax` of ``-x``, along the axis ``dim``."""
+    """The `softmax` of ``-x``: ``exp(-x) / sum(exp(-x))`` along the axis ``dim``.
+
+    ``(...) -> (...)``. For ``dtype`` see `softmax`.
+    """
     return softmax(-input, dim, dtype=dtype)
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``x`` where its magnitude is above ``lambd``, else 0; the slope at ``lambd`` is 0."""
+    """``x`` where its magnitude is above ``lambd``, else 0; the slope at ``lambd`` is 0.
+
+    Elementwise, ``(...) -> (...)``.
+    """
     return where((input >= -lambd) & (input <= lambd), 0.0, input)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``x`` moved towards 0 by ``lambd``, or 0 where its magnitude is less; slope 0 at ``lambd``.
 
-    Raises ValueError if ``lambd`` is negative.
+    Elementwise, ``(...) -> (...)``. Raises ValueError if ``lambd`` is negative.
     """
     require(lambd >= 0, "softshrink: lambd must be at least 0", lambd)
     return where((input >= -lambd) & (input <= lambd), input * 0.0, input - lambd * sign(input))
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """``x`` where it is above ``threshold``, else ``value``. ``inplace`` is ignored."""
+    """``x`` where it is above ``threshold``, else ``value``; elementwise, ``(...) -> (...)``.
+
+    The slope at the threshold is 0. ``inplace`` is ignored.
+    """
     return where(input <= threshold, value, input)
 
 
@@ -137,6 +159,8 @@ def rrelu(
     generator: Generator | None = None,
 ) -> Tensor:
     """``x`` where it is positive, else ``a * x``, with a random slope ``a`` for each element.
+
+    Elementwise, ``(...) -> (...)``. The slope at 0 is 1 in training, and else ``a``.
 
     training: whether to draw the slopes, from ``lower`` to ``upper``; else ``a`` is their mean.
     generator: draws the slopes; by default the generator of the input's device.
@@ -155,7 +179,8 @@ def rrelu(
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """``a * sigmoid(b)``, where ``a`` and ``b`` are the halves of the input along axis ``dim``.
 
-    From Dauphin et al. (2017). Raises ValueError if there is no such axis, or its length is odd.
+    ``(..., 2 * d) -> (..., d)`` for the last axis. From Dauphin et al. (2017). Raises ValueError if
+    there is no such axis, or its length is odd.
     """
     ndim = input.ndim
     if not -ndim <= dim < ndim:
@@ -184,29 +209,31 @@ class _Plain(_Activation):
 
 
 class ReLU(_Plain, function=relu, inplace=True):
-    """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
+    """``max(x, 0)`` elementwise, ``(...) -> (...)``; the gradient at 0 is 0."""
 
     activation = "relu"  # its name in `gpugrad.dense`
 
 
 class Tanh(_Plain, function=tanh):
-    """Hyperbolic tangent, elementwise."""
+    """Hyperbolic tangent elementwise, ``(...) -> (...)``."""
 
     activation = "tanh"
 
 
 class Sigmoid(_Plain, function=sigmoid):
-    """``1 / (1 + exp(-x))`` elementwise."""
+    """``1 / (1 + exp(-x))`` elementwise, ``(...) -> (...)``."""
 
     activation = "sigmoid"
 
 
 class ReLU6(_Plain, function=relu6, options="", inplace=True):
-    """``min(max(x, 0), 6)``, elementwise; see `functional.relu6`."""
+    """``min(max(x, 0), 6)`` elementwise, ``(...) -> (...)``; see `functional.relu6`."""
 
 
 class LeakyReLU(_Activation, function=leaky_relu, inplace=True):
     """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`.
+
+    Elementwise, ``(...) -> (...)``.
 
     inplace: ignored, since ops never write to their inputs.
     """
@@ -214,6 +241,8 @@ class LeakyReLU(_Activation, function=leaky_relu, inplace=True):
 
 class PReLU(Module):
     """``x`` where it is positive, else ``weight * x``, with a weight that is trained.
+
+    ``(n, channels, ...) -> (n, channels, ...)``; the slope at 0 is the weight.
 
     num_parameters: 1, or the number of channels: the length of the input's second axis.
     init: the initial value of the weight, which has shape ``(num_parameters,)``.
@@ -239,19 +268,31 @@ class PReLU(Module):
 
 
 class ELU(_Activation, function=elu, options="alpha", inplace=True):
-    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`."""
+    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`.
+
+    Elementwise, ``(...) -> (...)``. The slope at 0 is ``alpha``.
+    """
 
 
 class SELU(_Plain, function=selu, options="", inplace=True):
-    """Scaled exponential linear unit; see `functional.selu`."""
+    """Scaled exponential linear unit; see `functional.selu`.
+
+    ``1.0507 * x`` where ``x`` is positive, else ``1.0507 * 1.6733 * (exp(x) - 1)``; elementwise,
+    ``(...) -> (...)``.
+    """
 
 
 class CELU(_Activation, function=celu, options="alpha", inplace=True):
-    """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; see `functional.celu`."""
+    """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; see `functional.celu`.
+
+    Elementwise, ``(...) -> (...)``. The slope at 0 is 1.
+    """
 
 
 class GELU(_Activation, function=ops.gelu):
     """Gaussian error linear unit; see `gpugrad.gelu`.
+
+    ``x * (1 + erf(x / sqrt(2))) / 2`` elementwise, ``(...) -> (...)``.
 
     approximate: ``"none"``, or ``"tanh"`` for a formula with the hyperbolic tangent.
     """
@@ -261,26 +302,28 @@ class GELU(_Activation, function=ops.gelu):
 
 
 class SiLU(_Plain, function=ops.silu, inplace=True):
-    """``x * sigmoid(x)`` elementwise."""
+    """``x * sigmoid(x)`` elementwise, ``(...) -> (...)``."""
 
 
 class Mish(_Plain, function=ops.mish, inplace=True):
-    """``x * tanh(log(1 + exp(x)))`` elementwise."""
+    """``x * tanh(log(1 + exp(x)))`` elementwise, ``(...) -> (...)``."""
 
 
 class Softplus(_Activation, function=softplus):
     """``log(1 + exp(beta * x)) / beta``; see `gpugrad.softplus`.
 
-    Where ``beta * x`` is above ``threshold`` the result is ``x``.
+    Where ``beta * x`` is above ``threshold`` the result is ``x``. Elementwise, ``(...) -> (...)``.
     """
 
 
 class Softsign(_Plain, function=ops.softsign):
-    """``x / (1 + abs(x))`` elementwise."""
+    """``x / (1 + abs(x))`` elementwise, ``(...) -> (...)``."""
 
 
 class Hardtanh(_Activation, function=hardtanh, inplace=True):
     """``x`` limited to ``[min_val, max_val]``; the slope at the bounds is 0.
+
+    Elementwise, ``(...) -> (...)``.
 
     inplace: ignored, since ops never write to their inputs.
 
@@ -294,55 +337,87 @@ class Hardtanh(_Activation, function=hardtanh, inplace=True):
 
 
 class Hardswish(_Plain, function=ops.hardswish, inplace=True):
-    """``x * min(max(x + 3, 0), 6) / 6``, elementwise; the slope is 0 at -3 and 1 at 3."""
+    """``x * min(max(x + 3, 0), 6) / 6``, elementwise; the slope is 0 at -3 and 1 at 3.
+
+    ``(...) -> (...)``.
+    """
 
 
 class Hardsigmoid(_Plain, function=hardsigmoid, options="", inplace=True):
-    """``min(max(x + 3, 0), 6) / 6``, elementwise; see `functional.hardsigmoid`."""
+    """``min(max(x + 3, 0), 6) / 6`` elementwise; see `functional.hardsigmoid`.
+
+    ``(...) -> (...)``. The slope at -3 and at 3 is 0.
+    """
 
 
 class LogSigmoid(_Plain, function=logsigmoid):
-    """``log(sigmoid(x))`` elementwise, without overflow."""
+    """``log(sigmoid(x))`` elementwise, ``(...) -> (...)``, without overflow."""
 
 
 class Tanhshrink(_Plain, function=tanhshrink):
-    """``x - tanh(x)`` elementwise."""
+    """``x - tanh(x)`` elementwise, ``(...) -> (...)``."""
 
 
 class Softmax(_Activation, function=softmax, options="dim"):
-    """``exp(x) / sum(exp(x))`` along the axis ``dim``; see `functional.softmax`."""
+    """``exp(x) / sum(exp(x))`` along the axis ``dim``; see `functional.softmax`.
+
+    ``(...) -> (...)``, of any shape.
+    """
 
 
 class LogSoftmax(_Activation, function=log_softmax, options="dim"):
-    """``log(softmax(x))`` along the axis ``dim``; see `functional.log_softmax`."""
+    """``log(softmax(x))`` along the axis ``dim``; see `functional.log_softmax`.
+
+    ``(...) -> (...)``, of any shape.
+    """
 
 
 class GLU(_Activation, function=glu):
-    """Gated linear unit, which halves the axis ``dim``; see `functional.glu`."""
+    """Gated linear unit, which halves the axis ``dim``; see `functional.glu`.
+
+    ``a * sigmoid(b)`` of both halves: ``(..., 2 * d) -> (..., d)`` for the last axis.
+    """
 
 
 class Softmin(_Activation, function=softmin, options="dim"):
-    """The softmax of ``-x`` along the axis ``dim``; see `functional.softmin`."""
+    """The softmax of ``-x`` along the axis ``dim``; see `functional.softmin`.
+
+    ``(...) -> (...)``, of any shape.
+    """
 
 
 class Hardshrink(_Activation, function=hardshrink):
-    """``x`` where its magnitude is above ``lambd``, else 0; see `functional.hardshrink`."""
+    """``x`` where its magnitude is above ``lambd``, else 0; see `functional.hardshrink`.
+
+    Elementwise, ``(...) -> (...)``. The slope at ``lambd`` is 0.
+    """
 
     _shown = ("lambd",)
 
 
 class Softshrink(_Activation, function=softshrink):
-    """``x`` moved towards 0 by ``lambd``; see `functional.softshrink`."""
+    """``x`` moved towards 0 by ``lambd``; see `functional.softshrink`.
+
+    Where the magnitude of ``x`` is at most ``lambd``, the result and the slope are 0. Elementwise,
+    ``(...) -> (...)``.
+    """
 
     _shown = ("lambd",)
 
 
 class Threshold(_Activation, function=threshold, options="threshold value", inplace=True):
-    """``x`` where it is above ``threshold``, else ``value``; see `functional.threshold`."""
+    """``x`` where it is above ``threshold``, else ``value``; see `functional.threshold`.
+
+    Elementwise, ``(...) -> (...)``.
+    """
 
 
 class RReLU(_Activation, function=rrelu, options="lower upper", inplace=True):
-    """A leaky ReLU with random slopes while it is trained; see `functional.rrelu`."""
+    """A leaky ReLU with random slopes while it is trained; see `functional.rrelu`.
+
+    Elementwise, ``(...) -> (...)``. It is ``x`` where x is positive, else ``a * x``, where a is
+    drawn for each element from ``lower`` to ``upper``, or is their mean in `eval` mode.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return rrelu(input, **self._kwargs(), training=self.training)

@@ -47,44 +47,59 @@ from .module import is_unshared
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``max(x, 0)`` elementwise; see `gpugrad.relu`."""
+    """``max(x, 0)`` elementwise, ``(...) -> (...)``; see `gpugrad.relu`."""
     return _relu(input)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`."""
+    """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`.
+
+    Elementwise, ``(...) -> (...)``.
+    """
     return activations.leaky_relu(input, negative_slope)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`."""
+    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`.
+
+    Elementwise, ``(...) -> (...)``. The slope at 0 is ``alpha``.
+    """
     return activations.elu(input, alpha)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``x * sigmoid(x)`` elementwise; see `gpugrad.silu`."""
+    """``x * sigmoid(x)`` elementwise, ``(...) -> (...)``; see `gpugrad.silu`."""
     return activations.silu(input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``x * tanh(log(1 + exp(x)))`` elementwise; see `gpugrad.mish`."""
+    """``x * tanh(log(1 + exp(x)))`` elementwise, ``(...) -> (...)``; see `gpugrad.mish`."""
     return activations.mish(input)
 
 
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
-    """``x`` limited to ``[min_val, max_val]``; see `gpugrad.hardtanh`."""
+    """``x`` limited to ``[min_val, max_val]``; see `gpugrad.hardtanh`.
+
+    Elementwise, ``(...) -> (...)``. The slope at the bounds is 0.
+    """
     return activations.hardtanh(input, min_val, max_val)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``x * min(max(x + 3, 0), 6) / 6`` elementwise; see `gpugrad.hardswish`."""
+    """``x * min(max(x + 3, 0), 6) / 6`` elementwise; see `gpugrad.hardswish`.
+
+    ``(...) -> (...)``. The slope is 0 at -3 and 1 at 3.
+    """
     return activations.hardswish(input)
 
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Merge the axes from ``start_dim`` to ``end_dim``, both included; see `Tensor.flatten`."""
+    """Merge the axes from ``start_dim`` to ``end_dim``, both included; see `Tensor.flatten`.
+
+    By default all axes become one: ``(...) -> (size,)``.
+    """
     return input.flatten(start_dim, end_dim)
 
 
@@ -232,6 +247,7 @@ def dropout(
 ) -> Tensor:
     """Zero each element with probability ``p`` and scale the others by ``1 / (1 - p)``.
 
+    input: ``(...)``; the result has its shape.
     training: if False, return ``input`` itself.
     inplace: ignored, since ops never write to their inputs.
     generator: its next `key` decides which elements to zero; by default the generator of the
@@ -264,7 +280,8 @@ def _drop_channels(
 ) -> Tensor:
     """Zero each channel of ``(n, channels, height, width)`` with probability ``p``, as a whole.
 
-    The other channels are scaled by ``1 / (1 - p)``. The other parameters are those of `dropout`.
+    The result has this shape too. The other channels are scaled by ``1 / (1 - p)``. The other
+    parameters are those of `dropout`.
     """
     check_axes(name, input, n)
     if n == 2 and input.ndim == 3:

@@ -250,6 +250,8 @@ class ModuleDict(Module, MutableMapping[str, Any]):
 class MLP(Sequential):
     """Multilayer perceptron: `Linear` layers with an activation between each two of them.
 
+    ``(..., in_features) -> (..., layer_sizes[-1])``.
+
     in_features: size of the input's last axis.
     layer_sizes: ``out_features`` of each `Linear`; the last has no activation after it.
     activation: a module class, which is called anew for each place, or a function of a tensor.

@@ -268,7 +268,8 @@ def dropout2d(
 ) -> Tensor:
     """Zero each channel of ``(n, channels, height, width)`` with probability ``p``, as a whole.
 
-    The other channels are scaled by ``1 / (1 - p)``. The other parameters are those of `dropout`.
+    The result has this shape too. The other channels are scaled by ``1 / (1 - p)``. The other
+    parameters are those of `dropout`.
     """
 
 def dropout3d(

@@ -53,6 +53,8 @@ class Linear(Module):
 class Dropout(Module):
     """In training, zero elements with probability ``p`` and scale the others by ``1 / (1 - p)``.
 
+    ``(...) -> (...)``. In `eval` mode the result is the input.
+
     inplace: ignored, since ops never write to their inputs.
     generator: its next key decides which elements to zero; by default the generator of the
         input's device.
@@ -78,19 +80,33 @@ class _DropChannels(Dropout, OfAxes):
 
 
 class Dropout1d(_DropChannels, axes=1):
-    """In training, zero channels of ``(n, channels, length)`` as a whole, as `Dropout` elements."""
+    """In training, zero channels of ``(n, channels, length)`` as a whole, as `Dropout` elements.
+
+    ``(n, channels, length) -> (n, channels, length)``, or both without the first axis.
+    """
 
 
 class Dropout2d(_DropChannels, axes=2):
-    """In training, zero channels of ``(n, channels, height, width)`` as a whole."""
+    """In training, zero channels of ``(n, channels, height, width)`` as a whole.
+
+    The result has this shape too. The parameters are those of `Dropout`.
+    """
 
 
 class Dropout3d(_DropChannels, axes=3):
-    """In training, zero channels of ``(n, channels, depth, height, width)`` as a whole."""
+    """In training, zero channels of ``(n, channels, depth, height, width)`` as a whole.
+
+    The result has this shape too. The input may lack its first axis. The parameters are those of
+    `Dropout`.
+    """
 
 
 class Flatten(Module):
-    """Merge the axes from ``start_dim`` to ``end_dim`` into one; by default all but the first."""
+    """Merge the axes from ``start_dim`` to ``end_dim`` into one; by default all but the first.
+
+    By default ``(n, ...) -> (n, features)``, where the features are the product of the other
+    lengths.
+    """
 
     _shown = "start_dim=", "end_dim="
 
@@ -104,6 +120,8 @@ class Flatten(Module):
 
 class Unflatten(Module):
     """Split the axis ``dim`` into axes of the lengths ``unflattened_size``; undoes a `Flatten`.
+
+    ``(..., length, ...) -> (..., *unflattened_size, ...)``.
 
     unflattened_size: ints; one may be -1, and is then inferred.
 
@@ -135,7 +153,10 @@ class Unflatten(Module):
 
 
 class Identity(Module):
-    """Returns its input. It takes and ignores any arguments, so that it can replace any layer."""
+    """Returns its input, ``(...) -> (...)``.
+
+    It takes and ignores any arguments, so that it can replace any layer.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass

@@ -19,6 +19,9 @@ from .module import Module, Parameter, overwrite
 class LayerNorm(Module):
     """Normalize the last axes to mean 0 and variance 1, then scale and shift elementwise.
 
+    ``(input - mean) / sqrt(var + eps) * weight + bias``, with the mean and the biased variance over
+    these axes: ``(..., *normalized_shape) -> (..., *normalized_shape)``.
+
     normalized_shape: the lengths of these axes; an int for one axis.
     eps: added to the variance.
     elementwise_affine: whether to have a weight, initially ones, and a bias, initially zeros,
@@ -131,7 +134,8 @@ class _BatchNorm(_WithStatistics):
 class BatchNorm1d(_BatchNorm, axes=1):
     """Normalize each channel to mean 0 and variance 1 over the batch, then scale and shift.
 
-    ``(n, channels) -> (n, channels)``, ``(n, channels, length) -> (n, channels, length)``.
+    ``(n, channels) -> (n, channels)``, ``(n, channels, length) -> (n, channels, length)``. The
+    formula is ``(input - mean) / sqrt(var + eps) * weight + bias``.
 
     num_features: the number of channels.
     eps: added to the variance.
@@ -153,16 +157,17 @@ class BatchNorm1d(_BatchNorm, axes=1):
 
 
 class BatchNorm2d(_BatchNorm, axes=2):
-    """`BatchNorm1d` for images, ``(n, channels, height, width)``."""
+    """`BatchNorm1d` for images, ``(n, channels, height, width)``, also the shape of the result."""
 
 
 class BatchNorm3d(_BatchNorm, axes=3):
-    """`BatchNorm1d` for ``(n, channels, depth, height, width)``."""
+    """`BatchNorm1d` for ``(n, channels, depth, height, width)``, also the shape of the result."""
 
 
 class GroupNorm(Module):
     """Normalize groups of channels to mean 0 and variance 1, then scale and shift each channel.
 
+    ``(input - mean) / sqrt(var + eps) * weight + bias``:
     ``(n, channels, ...) -> (n, channels, ...)``.
 
     num_groups: into how many groups of equal size the channels of an example are split.
@@ -202,6 +207,9 @@ class GroupNorm(Module):
 
 class RMSNorm(Module):
     """Divide by the root mean square over the last axes, then scale elementwise.
+
+    ``input / sqrt(mean(input**2) + eps) * weight``:
+    ``(..., *normalized_shape) -> (..., *normalized_shape)``.
 
     normalized_shape: the lengths of these axes; an int for one axis.
     eps: added to the mean square; by default the distance from 1 to the next number of the
@@ -267,7 +275,8 @@ class _InstanceNorm(_WithStatistics):
 class InstanceNorm1d(_InstanceNorm, axes=1):
     """Normalize each channel of each example to mean 0 and variance 1.
 
-    ``(n, channels, length) -> (n, channels, length)``, or both without the first axis.
+    ``(n, channels, length) -> (n, channels, length)``, or both without the first axis. The formula
+    is ``(input - mean) / sqrt(var + eps) * weight + bias``.
 
     num_features: the number of channels.
     eps: added to the variance.
@@ -294,4 +303,7 @@ class InstanceNorm2d(_InstanceNorm, axes=2):
 
 
 class InstanceNorm3d(_InstanceNorm, axes=3):
-    """`InstanceNorm1d` for ``(n, channels, depth, height, width)``."""
+    """`InstanceNorm1d` for ``(n, channels, depth, height, width)``, also the shape of the result.
+
+    The input may lack its first axis.
+    """

@@ -206,7 +206,9 @@ class LSTM(_Recurrent):
     g and o are the quarters of ``W_ih x + b_ih + W_hh h + b_hh``.
 
     The arguments, the input, the output and the parameters are those of `RNN`. The initial and the
-    last states are tuples ``(h, c)``.
+    last states are tuples ``(h, c)``. The input is ``(length, batch, input_size)``, the output
+    ``(length, batch, hidden_size * directions)``, and each state
+    ``(num_layers * directions, batch, hidden_size)``.
 
     proj_size: if it is not 0, h is projected to this many elements, fewer than ``hidden_size``:
         ``h = W_hr (sigmoid(o) * tanh(c))``, where W_hr is ``weight_hr_l0`` and so on. The outputs
@@ -249,7 +251,9 @@ class GRU(_Recurrent):
         h = (1 - z) * n + z * h
 
     Each weight has the rows for r, z and n one below the other. The arguments, the input, the
-    output, the states and the parameters are those of `RNN`.
+    output, the states and the parameters are those of `RNN`: the input is
+    ``(length, batch, input_size)``, the output ``(length, batch, hidden_size * directions)``, and
+    the state ``(num_layers * directions, batch, hidden_size)``.
     """
 
     gates = 3
@@ -315,7 +319,8 @@ class RNNCell(_Cell):
     ``(batch, hidden_size)``, it returns the state after it; all may lack the batch. The default
     state is 0. The arguments are those of `RNN`.
 
-    weight_ih, weight_hh, bias_ih, bias_hh: uniform within ``1 / sqrt(hidden_size)`` of 0.
+    weight_ih, weight_hh: ``(hidden_size, input_size)``, ``(hidden_size, hidden_size)``.
+    bias_ih, bias_hh: ``(hidden_size,)``. All are uniform within ``1 / sqrt(hidden_size)`` of 0.
     """
 
     gates = 1
@@ -342,7 +347,18 @@ class RNNCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """One step of an `LSTM`, from the states ``(h, c)`` to those after it; see `RNNCell`."""
+    """One step of an `LSTM`, from the states ``(h, c)`` to those after it.
+
+    ``c = sigmoid(f) * c + sigmoid(i) * tanh(g)`` and ``h = sigmoid(o) * tanh(c)``, where i, f, g
+    and o are the quarters of ``W_ih x + b_ih + W_hh h + b_hh``.
+
+    Called with the input, ``(batch, input_size)``, and optionally the pair of states, each
+    ``(batch, hidden_size)``, it returns the pair after the step; all may lack the batch. The
+    default states are 0. The arguments are those of `RNN`.
+
+    weight_ih, weight_hh: ``(4 * hidden_size, input_size)``, ``(4 * hidden_size, hidden_size)``.
+    bias_ih, bias_hh: ``(4 * hidden_size,)``. For the initial values see `RNNCell`.
+    """
 
     gates = 4
 
@@ -354,7 +370,22 @@ class LSTMCell(_Cell):
 
 
 class GRUCell(_Cell):
-    """One step of a `GRU`; see `RNNCell`."""
+    """One step of a `GRU`.
+
+    ::
+
+        r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)
+        z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
+        n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
+        h = (1 - z) * n + z * h
+
+    Called with the input, ``(batch, input_size)``, and optionally the state before the step,
+    ``(batch, hidden_size)``, it returns the state after it; all may lack the batch. The default
+    state is 0. The arguments are those of `RNN`.
+
+    weight_ih, weight_hh: ``(3 * hidden_size, input_size)``, ``(3 * hidden_size, hidden_size)``.
+    bias_ih, bias_hh: ``(3 * hidden_size,)``. For the initial values see `RNNCell`.
+    """
 
     gates = 3
 

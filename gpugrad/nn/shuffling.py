@@ -47,6 +47,9 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Take the channels, the second axis, from each of the ``groups`` in turn.
 
+    ``(n, channels, ...) -> (n, channels, ...)``. Channel ``i * groups + k`` of the result is
+    channel i of group k.
+
     From Zhang et al. (2018). Raises ValueError unless their number is a multiple of ``groups``.
     """
     groups = whole("channel_shuffle: groups", groups, 1)
@@ -65,8 +68,8 @@ def local_response_norm(
 ) -> Tensor:
     """``x / (k + alpha * m) ** beta``, where m is the mean of ``x * x`` over ``size`` channels.
 
-    The second axis is that of the channels. The mean goes over the channels around the element's
-    own; those beyond the ends count as 0.
+    ``(n, channels, ...) -> (n, channels, ...)``. The mean goes over the channels around the
+    element's own; those beyond the ends count as 0.
 
     From Krizhevsky et al. (2012). Raises ValueError for an input without a third axis.
     """
@@ -88,18 +91,33 @@ def _image(name, input):
 
 
 class PixelShuffle(FunctionLayer, function=pixel_shuffle):
-    """Makes pixels of channels; see `functional.pixel_shuffle`."""
+    """Makes pixels of channels; see `functional.pixel_shuffle`.
+
+    ``(..., channels * r * r, height, width) -> (..., channels, height * r, width * r)``, where r is
+    the ``upscale_factor``.
+    """
 
 
 class PixelUnshuffle(FunctionLayer, function=pixel_unshuffle):
-    """Makes channels of pixels; see `functional.pixel_unshuffle`."""
+    """Makes channels of pixels; see `functional.pixel_unshuffle`.
+
+    ``(..., channels, height * r, width * r) -> (..., channels * r * r, height, width)``, where r is
+    the ``downscale_factor``.
+    """
 
 
 class ChannelShuffle(FunctionLayer, function=channel_shuffle):
-    """Takes channels from groups in turn; see `functional.channel_shuffle`."""
+    """Takes channels from groups in turn; see `functional.channel_shuffle`.
+
+    ``(n, channels, ...) -> (n, channels, ...)``.
+    """
 
 
 class LocalResponseNorm(FunctionLayer, function=local_response_norm):
-    """Divides by the size of neighbouring channels; see `functional.local_response_norm`."""
+    """Divides by the size of neighbouring channels; see `functional.local_response_norm`.
+
+    ``x / (k + alpha * m) ** beta``, where m is the mean of ``x * x`` over ``size`` channels:
+    ``(n, channels, ...) -> (n, channels, ...)``.
+    """
 
     _shown = "size", "alpha=", "beta=", "k="

@@ -149,6 +149,8 @@ class _Stack(Module):
 class TransformerEncoder(_Stack):
     """A stack of copies of a layer, which all start with its values, and perhaps a norm at the end.
 
+    ``(n, batch, d_model) -> (n, batch, d_model)``, as of the layer.
+
     encoder_layer: a `TransformerEncoderLayer`, or a module that is called in the same way.
     norm: applied to the result of the last layer.
     enable_nested_tensor, mask_check: arguments of PyTorch's that change nothing here.
@@ -177,6 +179,8 @@ class TransformerEncoder(_Stack):
 
 class TransformerDecoder(_Stack):
     """A stack of copies of a layer, which all start with its values, and perhaps a norm at the end.
+
+    ``tgt (n, batch, d_model), memory (m, batch, d_model) -> (n, batch, d_model)``, as of the layer.
 
     decoder_layer: a `TransformerDecoderLayer`, or a module that is called in the same way.
     norm: applied to the result of the last layer.

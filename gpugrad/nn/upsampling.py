@@ -128,7 +128,11 @@ _OPTIONS = "size scale_factor mode align_corners recompute_scale_factor"
 
 
 class Upsample(FunctionLayer, function=interpolate, options=_OPTIONS):
-    """Resample images to another size; see `functional.interpolate`, also for the parameters."""
+    """Resample images to another size; see `functional.interpolate`, also for the parameters.
+
+    ``(n, channels, *lengths) -> (n, channels, *size)``, where the default of ``size`` is
+    ``lengths * scale_factor``, rounded down.
+    """
 
     def _set_options(self, scale_factor, **options):
         if isinstance(scale_factor, Sequence):

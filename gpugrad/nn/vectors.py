@@ -23,7 +23,10 @@ def _norm(x, axis, p, keepdims=False):
 def normalize(
     input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
 ) -> Tensor:
-    """``x / max(norm(x), eps)``, for norms of order ``p`` along the axis ``dim`` or several."""
+    """``x / max(norm(x), eps)``, for norms of order ``p`` along the axis ``dim`` or several.
+
+    ``(...) -> (...)``. A vector of zeros stays as it is.
+    """
     return input / maximum(_norm(input, dim, p, True), eps)
 
 
@@ -31,7 +34,8 @@ def normalize(
 def cosine_similarity(x1: Tensor, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along ``dim``; each length is at least ``eps``.
 
-    ``x1`` and ``x2`` are broadcast together.
+    ``sum(x1 * x2) / (max(norm(x1), eps) * max(norm(x2), eps))``, of tensors that are broadcast
+    together. The result lacks the axis: ``(n, d), (n, d) -> (n,)``.
     """
     shape = broadcast_shapes(x1.shape, asarray(x2).shape)
     x1, x2 = (broadcast_to(x, shape) for x in (x1, asarray(x2)))
@@ -45,7 +49,9 @@ def pairwise_distance(
 ) -> Tensor:
     """The norm of order ``p`` of ``x1 - x2 + eps`` along the last axis.
 
-    ``x1`` and ``x2`` are broadcast together. keepdim: whether the last axis stays, of length 1.
+    ``(..., d), (..., d) -> (...)``; ``x1`` and ``x2`` are broadcast together.
+
+    keepdim: whether the last axis stays, of length 1.
     """
     return _norm(x1 - x2 + eps, -1, p, keepdim)
 
@@ -53,7 +59,8 @@ def pairwise_distance(
 def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
     """1 at the label and 0 elsewhere, along a new last axis of int64; see `gpugrad.one_hot`.
 
-    tensor: labels, of integers. num_classes: how many there are; -1 reads the largest one.
+    tensor: labels, of integers, ``(...)``. The result is ``(..., num_classes)``.
+    num_classes: how many there are; -1 reads the largest one.
     """
     labels = asarray(tensor)
     n = int(labels.max()) + 1 if num_classes == -1 else num_classes
@@ -69,8 +76,14 @@ class _OfPairs(FunctionLayer):
 
 
 class CosineSimilarity(_OfPairs, function=cosine_similarity):
-    """The cosine of the angle between vectors; see `functional.cosine_similarity`."""
+    """The cosine of the angle between vectors; see `functional.cosine_similarity`.
+
+    ``(n, d), (n, d) -> (n,)``: the axis ``dim`` of the vectors goes.
+    """
 
 
 class PairwiseDistance(_OfPairs, function=pairwise_distance):
-    """The distance of vectors; see `functional.pairwise_distance`."""
+    """The norm of ``x1 - x2 + eps`` of order ``p``; see `functional.pairwise_distance`.
+
+    ``(..., d), (..., d) -> (...)``, or with ``keepdim`` ``(..., 1)``.
+    """
