@@ -397,8 +397,8 @@ def gelu(x: Array, /, approximate: str = "none") -> Tensor:
     approximate: ``"none"``, or ``"tanh"`` for
         ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
 
-    From Hendrycks and Gimpel (2016). Far from 0 no digits are lost. Raises ValueError for another
-    ``approximate``.
+    Elementwise, ``(...) -> (...)``. From Hendrycks and Gimpel (2016). Far from 0 no digits are
+    lost. Raises ValueError for another ``approximate``.
     """
 
 def greater(x1: Array | complex, x2: Array | complex, /) -> Tensor:
@@ -931,7 +931,7 @@ def softmax(x: Array, /, axis: int | tuple[int, ...] = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
 
 def softplus(x: Array, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """``log(1 + exp(beta * x)) / beta``, without overflow.
+    """``log(1 + exp(beta * x)) / beta`` elementwise, ``(...) -> (...)``, without overflow.
 
     Where ``beta * x`` is above ``threshold`` the result is ``x``, and the slope 1.
     """

@@ -54,8 +54,8 @@ def gelu(xp, x, /, approximate="none"):
     approximate: ``"none"``, or ``"tanh"`` for
         ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
 
-    From Hendrycks and Gimpel (2016). Far from 0 no digits are lost. Raises ValueError for another
-    ``approximate``.
+    Elementwise, ``(...) -> (...)``. From Hendrycks and Gimpel (2016). Far from 0 no digits are
+    lost. Raises ValueError for another ``approximate``.
     """
     one_of("approximate", approximate, ("none", "tanh"))
     bounded = xp.maximum(x, -40.0)
@@ -123,7 +123,7 @@ mish.vjp(x=_mish_vjp)
 
 @elementwise
 def softplus(xp, x, /, beta=1.0, threshold=20.0):
-    """``log(1 + exp(beta * x)) / beta``, without overflow.
+    """``log(1 + exp(beta * x)) / beta`` elementwise, ``(...) -> (...)``, without overflow.
 
     Where ``beta * x`` is above ``threshold`` the result is ``x``, and the slope 1.
     """
