@@ -7,7 +7,13 @@ from ._tensor import Tensor as Tensor
 from ._typing import Array
 
 def fft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The discrete Fourier transform along an axis, complex."""
+    """The discrete Fourier transform along an axis, complex: ``(..., m) -> (..., n)``.
+
+    Element k is the sum of ``x[t] * exp(-2j * pi * k * t / n)`` over all t.
+
+    n: the length, by default m: the input is truncated, or padded with zeros, at its end.
+    norm: ``"backward"``, ``"ortho"`` or ``"forward"``: the sum is divided by 1, ``sqrt(n)`` or n.
+    """
 
 def fftfreq(
     n: SupportsIndex, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None
@@ -27,10 +33,18 @@ def fftn(
     axes: Sequence[int] | None = None,
     norm: str = "backward",
 ) -> Tensor:
-    """The discrete Fourier transform along several axes, complex."""
+    """The discrete Fourier transform along several axes, complex: `fft` along each of them.
+
+    s: the lengths along ``axes``, as ``n`` is of `fft`; by default those of the input.
+    axes: by default all, or with ``s`` as many of the last ones as it has lengths.
+    norm: as of `fft`, with the product of the lengths in place of n.
+    """
 
 def fftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """Move frequency 0 from the start to the middle of each of ``axes``, by default all axes."""
+    """Move frequency 0 from the start to the middle of each of ``axes``, by default all axes.
+
+    The shape stays, ``(...) -> (...)``.
+    """
 
 def hfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The real spectrum of a signal whose second half mirrors its first, given that first half.
@@ -40,7 +54,12 @@ def hfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "back
     """
 
 def ifft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The inverse of `fft`."""
+    """The inverse of `fft`, complex: ``(..., m) -> (..., n)``.
+
+    Element k is the sum of ``x[t] * exp(2j * pi * k * t / n) / n`` over all t. For ``n`` see `fft`.
+
+    norm: ``"backward"``, ``"ortho"`` or ``"forward"``: the divisor is n, ``sqrt(n)`` or 1.
+    """
 
 def ifftn(
     x: Array,
@@ -50,13 +69,17 @@ def ifftn(
     axes: Sequence[int] | None = None,
     norm: str = "backward",
 ) -> Tensor:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`, complex: `ifft` along each of the axes. The arguments are the same."""
 
 def ifftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The inverse of `fftshift`; the two differ where the length is odd."""
+    """The inverse of `fftshift`, ``(...) -> (...)``; the two differ where the length is odd."""
 
 def ihfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The inverse of `hfft`: the first ``n // 2 + 1`` elements of the signal, complex."""
+    """The inverse of `hfft`: the first ``n // 2 + 1`` elements of the signal, complex.
+
+    ``(..., m) -> (..., n // 2 + 1)``: the conjugates of `rfft`, with the divisors of `ifft`. Raises
+    TypeError for complex numbers.
+    """
 
 def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `rfft`: ``n`` real numbers, by default ``2 * (x.shape[axis] - 1)``.
@@ -78,7 +101,11 @@ def irfftn(
     """
 
 def rfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The first ``n // 2 + 1`` frequencies of the `fft` of real numbers; the rest mirror them."""
+    """The first ``n // 2 + 1`` frequencies of the `fft` of real numbers; the rest mirror them.
+
+    ``(..., m) -> (..., n // 2 + 1)``, complex. The arguments are those of `fft`. Raises TypeError
+    for complex numbers.
+    """
 
 def rfftfreq(
     n: SupportsIndex, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None
@@ -98,4 +125,8 @@ def rfftn(
     axes: Sequence[int] | None = None,
     norm: str = "backward",
 ) -> Tensor:
-    """`rfft` along the last of the axes, then `fftn` along the others."""
+    """`rfft` along the last of the axes, then `fftn` along the others.
+
+    The last of the axes gets ``n // 2 + 1`` elements, for its length n in ``s`` or in the input.
+    The arguments are those of `fftn`. Raises TypeError for complex numbers.
+    """

@@ -26,7 +26,10 @@ def cofactor(x: Array, /) -> Tensor:
     """
 
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Tensor:
-    """Cross products of 3-element vectors along ``axis``; the other axes broadcast."""
+    """Cross products of 3-element vectors along ``axis``; the other axes broadcast.
+
+    ``(..., 3), (..., 3) -> (..., 3)`` for the last axis.
+    """
 
 def det(x: Array, /) -> Tensor:
     """Determinants of square matrices.
@@ -35,7 +38,10 @@ def det(x: Array, /) -> Tensor:
     """
 
 def diagonal(x: Array, /, *, offset: int = 0) -> Tensor:
-    """A diagonal of each matrix, ``offset`` columns to the right of the main diagonal."""
+    """A diagonal of each matrix, ``offset`` columns to the right of the main diagonal.
+
+    ``(..., m, n) -> (..., k)``, where k is the length of the diagonal.
+    """
 
 class _EigResult(NamedTuple):
     eigenvalues: Tensor
@@ -77,7 +83,10 @@ def eigvalsh(x: Array, /) -> Tensor:
     """
 
 def inv(x: Array, /) -> Tensor:
-    """Inverses of square matrices. A singular matrix raises an error."""
+    """Inverses of square matrices, ``(..., m, m) -> (..., m, m)``.
+
+    A singular matrix raises an error.
+    """
 
 def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Tensor:
     """Norms of matrices (..., m, n).
@@ -90,7 +99,10 @@ def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: float | str | None 
     """
 
 def matrix_power(x: Array, n: int, /) -> Tensor:
-    """Integer powers of square matrices; negative powers are powers of the inverses."""
+    """Integer powers of square matrices; negative powers are powers of the inverses.
+
+    ``(..., m, m) -> (..., m, m)``. The power 0 is the identity matrix, and has the gradient 0.
+    """
 
 def matrix_rank(x: Array, /, *, rtol: Array | float | None = None) -> Tensor:
     """The number of singular values that exceed ``rtol`` times the largest.
@@ -167,7 +179,10 @@ def svdvals(x: Array, /) -> Tensor:
     """
 
 def trace(x: Array, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
-    """Sums along a diagonal of each matrix; see `diagonal`. The result has dtype ``dtype``."""
+    """Sums along a diagonal of each matrix, ``(..., m, n) -> (...)``; see `diagonal`.
+
+    The result has dtype ``dtype``.
+    """
 
 def vector_norm(
     x: Array,

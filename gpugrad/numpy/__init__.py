@@ -21,6 +21,14 @@ tensor([10., 20.], dtype=float64)
   ``x``. Values that need a gradient can be written into a Tensor, and not into a NumPy array.
 - A Tensor is a value: writing to ``x[1:]`` does not change ``x``. Write ``x[1:] += 1``.
 - Results without a derivative (indices, counts, bools, histograms) are Tensors that require none.
+- Where a function has no derivative, the gradient is a convention. Equal extrema share it evenly,
+  in ``max``, ``ptp`` and ``maximum`` too; ``sort``, ``median`` and ``percentile`` give it to the
+  elements that they take. It is 0 for ``abs``, ``hypot``, ``std`` and ``linalg.norm`` at 0, but inf
+  for ``sqrt`` and ``cbrt``, and 0 for ``sign``, ``floor`` and ``round`` everywhere. ``clip`` has
+  the slope 1 at its bounds, and ``interp``, at a point between two pieces, that of the piece after
+  it.
+- ``linalg.cholesky`` and ``linalg.eigh`` read one triangle, as in NumPy, but their gradients are
+  those for symmetric matrices, and symmetric themselves.
 - Beside Tensors, integer tensors count as `gpugrad.result_type` says: a quotient of two is float32,
   where NumPy has float64. Keep integers in NumPy arrays, or call ``x.astype(float)``.
 - Functions that gpugrad has no counterpart for take tensors on the CPU that require no gradient as

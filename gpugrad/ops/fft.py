@@ -70,7 +70,13 @@ def _by(name):
 
 @library_function("xp.fft", discards=True, vmap=vmap_over_axis)
 def fft(x, /, *, n=None, axis=-1, norm="backward"):
-    """The discrete Fourier transform along an axis, complex."""
+    """The discrete Fourier transform along an axis, complex: ``(..., m) -> (..., n)``.
+
+    Element k is the sum of ``x[t] * exp(-2j * pi * k * t / n)`` over all t.
+
+    n: the length, by default m: the input is truncated, or padded with zeros, at its end.
+    norm: ``"backward"``, ``"ortho"`` or ``"forward"``: the sum is divided by 1, ``sqrt(n)`` or n.
+    """
 
 
 fft.vjp(x=_by("fft"))
@@ -78,7 +84,12 @@ fft.vjp(x=_by("fft"))
 
 @library_function("xp.fft", discards=True, vmap=vmap_over_axis)
 def ifft(x, /, *, n=None, axis=-1, norm="backward"):
-    """The inverse of `fft`."""
+    """The inverse of `fft`, complex: ``(..., m) -> (..., n)``.
+
+    Element k is the sum of ``x[t] * exp(2j * pi * k * t / n) / n`` over all t. For ``n`` see `fft`.
+
+    norm: ``"backward"``, ``"ortho"`` or ``"forward"``: the divisor is n, ``sqrt(n)`` or 1.
+    """
 
 
 ifft.vjp(x=_by("ifft"))
@@ -86,7 +97,12 @@ ifft.vjp(x=_by("ifft"))
 
 @op(discards=True, vmap=_vmap_along_axes)
 def fftn(xp, x, /, *, s=None, axes=None, norm="backward"):
-    """The discrete Fourier transform along several axes, complex."""
+    """The discrete Fourier transform along several axes, complex: `fft` along each of them.
+
+    s: the lengths along ``axes``, as ``n`` is of `fft`; by default those of the input.
+    axes: by default all, or with ``s`` as many of the last ones as it has lengths.
+    norm: as of `fft`, with the product of the lengths in place of n.
+    """
     return xp.fft.fftn(x, s=s, axes=_fft_axes(x.shape, s, axes), norm=norm)
 
 
@@ -95,7 +111,7 @@ fftn.vjp(x=_by("fftn"))
 
 @op(discards=True, vmap=_vmap_along_axes)
 def ifftn(xp, x, /, *, s=None, axes=None, norm="backward"):
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`, complex: `ifft` along each of the axes. The arguments are the same."""
     return xp.fft.ifftn(x, s=s, axes=_fft_axes(x.shape, s, axes), norm=norm)
 
 
@@ -133,7 +149,11 @@ def _to_half(name):
 
 @op(discards=True, vmap=vmap_over_axis)
 def rfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
-    """The first ``n // 2 + 1`` frequencies of the `fft` of real numbers; the rest mirror them."""
+    """The first ``n // 2 + 1`` frequencies of the `fft` of real numbers; the rest mirror them.
+
+    ``(..., m) -> (..., n // 2 + 1)``, complex. The arguments are those of `fft`. Raises TypeError
+    for complex numbers.
+    """
     _require_real(xp, x, "fft")
     return xp.fft.rfft(x, n=n, axis=axis, norm=norm)
 
@@ -156,7 +176,11 @@ irfft.vjp(x=_to_half("ihfft"))
 
 @op(discards=True, vmap=_vmap_along_axes)
 def rfftn(xp, x, /, *, s=None, axes=None, norm="backward"):
-    """`rfft` along the last of the axes, then `fftn` along the others."""
+    """`rfft` along the last of the axes, then `fftn` along the others.
+
+    The last of the axes gets ``n // 2 + 1`` elements, for its length n in ``s`` or in the input.
+    The arguments are those of `fftn`. Raises TypeError for complex numbers.
+    """
     _require_real(xp, x, "fftn")
     return xp.fft.rfftn(x, s=s, axes=_fft_axes(x.shape, s, axes), norm=norm)
 
@@ -207,7 +231,11 @@ hfft.vjp(x=_to_half("rfft"))
 
 @op(discards=True, vmap=vmap_over_axis)
 def ihfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
-    """The inverse of `hfft`: the first ``n // 2 + 1`` elements of the signal, complex."""
+    """The inverse of `hfft`: the first ``n // 2 + 1`` elements of the signal, complex.
+
+    ``(..., m) -> (..., n // 2 + 1)``: the conjugates of `rfft`, with the divisors of `ifft`. Raises
+    TypeError for complex numbers.
+    """
     _require_real(xp, x, "ifft")
     return xp.fft.ihfft(x, n=n, axis=axis, norm=norm)
 
@@ -223,11 +251,14 @@ def _shift(x, axes, direction):
 
 @composite
 def fftshift(x, /, *, axes=None):
-    """Move frequency 0 from the start to the middle of each of ``axes``, by default all axes."""
+    """Move frequency 0 from the start to the middle of each of ``axes``, by default all axes.
+
+    The shape stays, ``(...) -> (...)``.
+    """
     return _shift(x, axes, 1)
 
 
 @composite
 def ifftshift(x, /, *, axes=None):
-    """The inverse of `fftshift`; the two differ where the length is odd."""
+    """The inverse of `fftshift`, ``(...) -> (...)``; the two differ where the length is odd."""
     return _shift(x, axes, -1)

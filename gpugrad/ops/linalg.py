@@ -81,7 +81,10 @@ def _hermitian_from_lower(xp, x):
 
 @library_function("xp.linalg", vmap=vmap_matrices)
 def inv(x, /):
-    """Inverses of square matrices. A singular matrix raises an error."""
+    """Inverses of square matrices, ``(..., m, m) -> (..., m, m)``.
+
+    A singular matrix raises an error.
+    """
 
 
 def _inv_vjp(xp, g, out):
@@ -232,7 +235,10 @@ pinv.vjp(x=_pinv_vjp).vmap(_vmap_with_rtol)
 
 @library_function("xp.linalg")
 def matrix_power(x, n, /):
-    """Integer powers of square matrices; negative powers are powers of the inverses."""
+    """Integer powers of square matrices; negative powers are powers of the inverses.
+
+    ``(..., m, m) -> (..., m, m)``. The power 0 is the identity matrix, and has the gradient 0.
+    """
 
 
 def _matrix_power_vjp(xp, g, x, n):
@@ -591,7 +597,10 @@ matrix_norm.vjp(x=_matrix_norm_vjp)
 
 @op
 def cross(xp, x1, x2, /, *, axis=-1):
-    """Cross products of 3-element vectors along ``axis``; the other axes broadcast."""
+    """Cross products of 3-element vectors along ``axis``; the other axes broadcast.
+
+    ``(..., 3), (..., 3) -> (..., 3)`` for the last axis.
+    """
     if not x1.shape[axis] == x2.shape[axis] == 3:
         raise ValueError(f"axis {axis} must have length 3 in both operands")
     return xp.linalg.cross(x1, x2, axis=axis)
@@ -634,7 +643,10 @@ outer.vmap(_outer_vmap)
 
 @library_function("xp.linalg", discards=True, vmap=vmap_matrices)
 def diagonal(x, /, *, offset=0):
-    """A diagonal of each matrix, ``offset`` columns to the right of the main diagonal."""
+    """A diagonal of each matrix, ``offset`` columns to the right of the main diagonal.
+
+    ``(..., m, n) -> (..., k)``, where k is the length of the diagonal.
+    """
 
 
 diagonal.vjp(x=lambda xp, g, x_shape, offset: _place_on_diagonal(xp, g, x_shape, offset))
@@ -642,5 +654,8 @@ diagonal.vjp(x=lambda xp, g, x_shape, offset: _place_on_diagonal(xp, g, x_shape,
 
 @composite
 def trace(x, /, *, offset=0, dtype=None):
-    """Sums along a diagonal of each matrix; see `diagonal`. The result has dtype ``dtype``."""
+    """Sums along a diagonal of each matrix, ``(..., m, n) -> (...)``; see `diagonal`.
+
+    The result has dtype ``dtype``.
+    """
     return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
