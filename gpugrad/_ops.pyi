@@ -888,7 +888,7 @@ def searchsorted(
     """
 
 def sigmoid(x: Array, /) -> Tensor:
-    """``1 / (1 + exp(-x))`` elementwise, without overflow."""
+    """``1 / (1 + exp(-x))`` elementwise, ``(...) -> (...)``, without overflow."""
 
 def sign(x: Array, /) -> Tensor:
     """Elementwise sign: -1, 0 or 1 for real numbers, and ``x / abs(x)`` for complex numbers.
@@ -937,7 +937,7 @@ def softplus(x: Array, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """
 
 def softsign(x: Array, /) -> Tensor:
-    """``x / (1 + abs(x))`` elementwise."""
+    """``x / (1 + abs(x))`` elementwise, ``(...) -> (...)``."""
 
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """``x`` sorted along ``axis``.

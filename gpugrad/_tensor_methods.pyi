@@ -165,7 +165,7 @@ class TensorMethods:
         For complex numbers, the real and the imaginary part are each rounded.
         """
     def sigmoid(self, /) -> Tensor:
-        """``1 / (1 + exp(-x))`` elementwise, without overflow."""
+        """``1 / (1 + exp(-x))`` elementwise, ``(...) -> (...)``, without overflow."""
     def sign(self, /) -> Tensor:
         """Elementwise sign: -1, 0 or 1 for real numbers, and ``x / abs(x)`` for complex numbers.
 

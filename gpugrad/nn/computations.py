@@ -404,7 +404,7 @@ def layer_norm(
 
     The mean and variance are over the axes of ``normalized_shape``.
 
-    input: ``(..., *normalized_shape)``.
+    input: ``(..., *normalized_shape)``; the result has its shape.
     weight, bias: ``normalized_shape``; by default 1 and 0.
 
     Raises ValueError if the shapes do not fit.
@@ -421,7 +421,7 @@ def rms_norm(
 ) -> Tensor:
     """``input / sqrt(mean(input**2) + eps) * weight``, with the mean over the last axes.
 
-    input: ``(..., *normalized_shape)``.
+    input: ``(..., *normalized_shape)``; the result has its shape.
     weight: ``normalized_shape``; by default 1.
     eps: by default the distance from 1 to the next number of the input's dtype.
 
@@ -452,7 +452,8 @@ def group_norm(
 ) -> Tensor:
     """``(input - mean) / sqrt(var + eps) * weight + bias``, with statistics of groups of channels.
 
-    input: ``(n, channels, ...)``; the channels of each example are split into ``num_groups``.
+    input: ``(n, channels, ...)``; the channels of each example are split into ``num_groups``. The
+        result has this shape.
     weight, bias: ``(channels,)``; by default 1 and 0.
 
     Raises ValueError if the shapes do not fit.
@@ -472,7 +473,7 @@ def instance_norm(
 ) -> Tensor:
     """``(input - mean) / sqrt(var + eps) * weight + bias``, for each channel of each example.
 
-    input: ``(n, channels, ...)``.
+    input: ``(n, channels, ...)``; the result has its shape.
     running_mean, running_var, weight, bias: ``(channels,)``, or None.
     use_input_stats: if True, normalize each channel of each example by its own statistics, and
         update the running statistics, if given, by the averages over the examples, as
@@ -516,7 +517,7 @@ def batch_norm(
 ) -> Tensor:
     """``(input - mean) / sqrt(var + eps) * weight + bias``, with a mean and variance per channel.
 
-    input: ``(n, channels, ...)``.
+    input: ``(n, channels, ...)``; the result has its shape.
     running_mean, running_var, weight, bias: ``(channels,)``, or None.
     training: if True, normalize by the statistics of the input and update the running
         statistics, if given: ``running = (1 - momentum) * running + momentum * statistic``,

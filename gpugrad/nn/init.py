@@ -41,6 +41,9 @@ _GAINS |= {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor by which to scale the standard deviation before ``nonlinearity``.
 
+    It is 1 for ``"linear"``, ``"identity"`` and ``"sigmoid"``, 5/3 for ``"tanh"``, ``sqrt(2)`` for
+    ``"relu"``, 3/4 for ``"selu"`` and ``sqrt(2 / (1 + param**2))`` for ``"leaky_relu"``.
+
     param: the negative slope of ``"leaky_relu"``, by default 0.01.
     """
     if nonlinearity == "leaky_relu":
@@ -113,7 +116,11 @@ def normal_(
 def xavier_uniform_(
     tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Uniform within ``gain * sqrt(6 / (fan_in + fan_out))`` of 0."""
+    """Uniform within ``gain * sqrt(6 / (fan_in + fan_out))`` of 0.
+
+    tensor: ``(out, in, ...)``. An output depends on ``fan_in`` inputs, the product of the lengths
+        but the first; an input affects ``fan_out`` outputs, the product of all but the second.
+    """
     fan_in, fan_out = _fans("xavier_uniform_", tensor)
     bound = gain * math.sqrt(6 / (fan_in + fan_out))
     return uniform_(tensor, -bound, bound, generator)
@@ -121,7 +128,10 @@ def xavier_uniform_(
 
 @_initialiser
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Normal with standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``."""
+    """Normal with standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``.
+
+    tensor: ``(out, in, ...)``; for ``fan_in`` and ``fan_out`` see `xavier_uniform_`.
+    """
     fan_in, fan_out = _fans("xavier_normal_", tensor)
     return normal_(tensor, 0.0, gain * math.sqrt(2 / (fan_in + fan_out)), generator)
 
@@ -136,6 +146,8 @@ def kaiming_uniform_(
 ) -> Tensor:
     """Uniform within ``gain * sqrt(3 / fan)`` of 0.
 
+    tensor: ``(out, in, ...)``; for the fans see `xavier_uniform_`, and for the gain
+        `calculate_gain`.
     a: the negative slope of ``"leaky_relu"``.
     mode: ``"fan_in"`` preserves the variance in the forward pass, ``"fan_out"`` in backward.
     """
@@ -151,7 +163,10 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal with standard deviation ``gain / sqrt(fan)``; see `kaiming_uniform_`."""
+    """Normal with standard deviation ``gain / sqrt(fan)``; see `kaiming_uniform_`.
+
+    tensor: ``(out, in, ...)``.
+    """
     std = _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity)
     return normal_(tensor, 0.0, std, generator)
 
@@ -159,6 +174,8 @@ def kaiming_normal_(
 @_initialiser
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """``gain`` times a random matrix ``(out, in * ...)`` with orthonormal rows.
+
+    tensor: ``(out, in, ...)``, whose axes but the first are those of the columns.
 
     If there are more rows than columns, the columns are orthonormal instead. From Saxe, McClelland
     and Ganguli (2014).

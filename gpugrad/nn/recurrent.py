@@ -174,8 +174,11 @@ class RNN(_Recurrent):
         single sequence. The last states have this shape too.
     output: ``(length, batch, hidden_size * directions)``, or without the batch.
 
-    weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0: of layer 0; those of the other direction
-        end in ``_reverse``. All are uniform within ``1 / sqrt(hidden_size)`` of 0.
+    weight_ih_l0, weight_hh_l0: ``(hidden_size, input_size)``, ``(hidden_size, hidden_size)``, of
+        layer 0; ``weight_ih_l1`` and so on are ``(hidden_size, hidden_size * directions)``. Those
+        of the other direction end in ``_reverse``.
+    bias_ih_l0, bias_hh_l0: ``(hidden_size,)``. All are uniform within ``1 / sqrt(hidden_size)`` of
+        0.
 
     There are no packed sequences: pad sequences of different lengths to one length. Raises
     ValueError for shapes that do not fit.
@@ -208,7 +211,8 @@ class LSTM(_Recurrent):
     The arguments, the input, the output and the parameters are those of `RNN`. The initial and the
     last states are tuples ``(h, c)``. The input is ``(length, batch, input_size)``, the output
     ``(length, batch, hidden_size * directions)``, and each state
-    ``(num_layers * directions, batch, hidden_size)``.
+    ``(num_layers * directions, batch, hidden_size)``. Weights and biases have
+    ``4 * hidden_size`` rows.
 
     proj_size: if it is not 0, h is projected to this many elements, fewer than ``hidden_size``:
         ``h = W_hr (sigmoid(o) * tanh(c))``, where W_hr is ``weight_hr_l0`` and so on. The outputs
@@ -250,8 +254,8 @@ class GRU(_Recurrent):
         n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
         h = (1 - z) * n + z * h
 
-    Each weight has the rows for r, z and n one below the other. The arguments, the input, the
-    output, the states and the parameters are those of `RNN`: the input is
+    Each weight and bias has ``3 * hidden_size`` rows, those for r, z and n one below the other. The
+    arguments, the input, the output, the states and the parameters are those of `RNN`: the input is
     ``(length, batch, input_size)``, the output ``(length, batch, hidden_size * directions)``, and
     the state ``(num_layers * directions, batch, hidden_size)``.
     """

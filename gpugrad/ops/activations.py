@@ -147,7 +147,7 @@ softplus.vjp(x=_softplus_vjp)
 
 @elementwise
 def softsign(xp, x):
-    """``x / (1 + abs(x))`` elementwise."""
+    """``x / (1 + abs(x))`` elementwise, ``(...) -> (...)``."""
     return x / (1 + xp.abs(x))
 
 

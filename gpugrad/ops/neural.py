@@ -24,7 +24,7 @@ relu.vjp(x=lambda xp, g, out: xp.where(out > 0, g, 0.0))
 
 @elementwise
 def sigmoid(xp, x):
-    """``1 / (1 + exp(-x))`` elementwise, without overflow."""
+    """``1 / (1 + exp(-x))`` elementwise, ``(...) -> (...)``, without overflow."""
     return logistic(xp, x)
 
 
