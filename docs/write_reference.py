@@ -263,7 +263,8 @@ def name_page(names):
         text += (
             f".. py:{kind}:: {last}{taken}\n\n   {summary}\n\n   This is NumPy's {kind} for "
             "tensors and arrays, with the arguments and the result of the original. If NumPy's "
-            "result depends smoothly on an argument, the gradient reaches it.\n"
+            "result depends smoothly on an argument, the gradient reaches it; `gpugrad.numpy` says "
+            "what it is at ties and kinks.\n"
         )
     else:
         text += f".. auto{kind}:: {last}\n"
