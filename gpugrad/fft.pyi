@@ -49,8 +49,8 @@ def fftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
 def hfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The real spectrum of a signal whose second half mirrors its first, given that first half.
 
-    It has ``n`` frequencies, by default ``2 * (x.shape[axis] - 1)``. The imaginary parts of
-    element 0 and, for even ``n``, of element ``n / 2`` have no effect.
+    ``(..., m) -> (..., n)``. It has ``n`` frequencies, by default ``2 * (x.shape[axis] - 1)``. The
+    imaginary parts of element 0 and, for even ``n``, of element ``n / 2`` have no effect.
     """
 
 def ifft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
@@ -84,7 +84,8 @@ def ihfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "bac
 def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `rfft`: ``n`` real numbers, by default ``2 * (x.shape[axis] - 1)``.
 
-    The imaginary parts at frequency 0 and, for even ``n``, at ``n / 2`` have no effect.
+    ``(..., m) -> (..., n)``. The imaginary parts at frequency 0 and, for even ``n``, at ``n / 2``
+    have no effect.
     """
 
 def irfftn(

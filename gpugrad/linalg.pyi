@@ -12,17 +12,17 @@ from ._typing import Array
 def cholesky(x: Array, /, *, upper: bool = False) -> Tensor:
     """Lower triangular L such that ``x = L @ L^H``; if ``upper``, U such that ``x = U^H @ U``.
 
-    The matrices are assumed to be Hermitian, and the gradient is Hermitian too. A matrix that is
-    not positive definite raises an error.
+    ``(..., m, m) -> (..., m, m)``. The matrices are assumed to be Hermitian, and the gradient is
+    Hermitian too. A matrix that is not positive definite raises an error.
     (Murray 2016, "Differentiation of the Cholesky decomposition")
     """
 
 def cofactor(x: Array, /) -> Tensor:
     """Cofactor matrices, ``det(x) * inv(x)^T``, of square matrices, which may be singular.
 
-    The gradient is right for singular matrices too. Second and higher derivatives are right
-    everywhere for matrices up to 3x3; for larger ones they go through the singular value
-    decomposition, `svd`, and require distinct singular values.
+    ``(..., m, m) -> (..., m, m)``. The gradient is right for singular matrices too. Second and
+    higher derivatives are right everywhere for matrices up to 3x3; for larger ones they go through
+    the singular value decomposition, `svd`, and require distinct singular values.
     """
 
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Tensor:
@@ -32,7 +32,7 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Tensor:
     """
 
 def det(x: Array, /) -> Tensor:
-    """Determinants of square matrices.
+    """Determinants of square matrices, ``(..., m, m) -> (...)``.
 
     The gradient is the matrix of cofactors, `cofactor`, which is right for singular matrices too.
     """
@@ -89,7 +89,7 @@ def inv(x: Array, /) -> Tensor:
     """
 
 def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Tensor:
-    """Norms of matrices (..., m, n).
+    """Norms of matrices, ``(..., m, n) -> (...)``.
 
     ord: ``"fro"`` (or None) for the square root of the sum of squares, ``"nuc"`` for the sum of
         singular values, 2 and -2 for the largest and the smallest singular value, 1 and -1 for
@@ -144,7 +144,8 @@ class _SlogdetResult(NamedTuple):
 def slogdet(x: Array, /) -> _SlogdetResult:
     """Signs of determinants (phases, for complex matrices) and logarithms of their magnitudes.
 
-    For a singular matrix the sign is 0, the logarithm is -inf, and backward raises an error.
+    Both are ``(...)`` for matrices ``(..., m, m)``. For a singular matrix the sign is 0, the
+    logarithm is -inf, and backward raises an error.
     """
 
 def solve(x1: Array, x2: Array, /) -> Tensor:

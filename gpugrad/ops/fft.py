@@ -166,7 +166,8 @@ rfft.vjp(x=_rfft_vjp)
 def irfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     """The inverse of `rfft`: ``n`` real numbers, by default ``2 * (x.shape[axis] - 1)``.
 
-    The imaginary parts at frequency 0 and, for even ``n``, at ``n / 2`` have no effect.
+    ``(..., m) -> (..., n)``. The imaginary parts at frequency 0 and, for even ``n``, at ``n / 2``
+    have no effect.
     """
     return _in_real_dtype(xp, xp.fft.irfft(x, n=n, axis=axis, norm=norm), x)
 
@@ -220,8 +221,8 @@ irfftn.vjp(x=_irfftn_vjp)
 def hfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     """The real spectrum of a signal whose second half mirrors its first, given that first half.
 
-    It has ``n`` frequencies, by default ``2 * (x.shape[axis] - 1)``. The imaginary parts of
-    element 0 and, for even ``n``, of element ``n / 2`` have no effect.
+    ``(..., m) -> (..., n)``. It has ``n`` frequencies, by default ``2 * (x.shape[axis] - 1)``. The
+    imaginary parts of element 0 and, for even ``n``, of element ``n / 2`` have no effect.
     """
     return _in_real_dtype(xp, xp.fft.hfft(x, n=n, axis=axis, norm=norm), x)
 

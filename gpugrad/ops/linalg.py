@@ -129,7 +129,7 @@ solve.vjp(joint=_solve_vjp).vmap(_solve_vmap)
 
 @library_function("xp.linalg", vmap=vmap_matrices)
 def det(x, /):
-    """Determinants of square matrices.
+    """Determinants of square matrices, ``(..., m, m) -> (...)``.
 
     The gradient is the matrix of cofactors, `cofactor`, which is right for singular matrices too.
     """
@@ -142,9 +142,9 @@ det.vjp(x=lambda xp, g, x: xp.reshape(g, (*g.shape, 1, 1)) * xp.linalg.cofactor(
 def cofactor(x, /):
     """Cofactor matrices, ``det(x) * inv(x)^T``, of square matrices, which may be singular.
 
-    The gradient is right for singular matrices too. Second and higher derivatives are right
-    everywhere for matrices up to 3x3; for larger ones they go through the singular value
-    decomposition, `svd`, and require distinct singular values.
+    ``(..., m, m) -> (..., m, m)``. The gradient is right for singular matrices too. Second and
+    higher derivatives are right everywhere for matrices up to 3x3; for larger ones they go through
+    the singular value decomposition, `svd`, and require distinct singular values.
     """
 
 
@@ -181,7 +181,8 @@ cofactor.vjp(x=_cofactor_vjp)
 def slogdet(xp, x, /):
     """Signs of determinants (phases, for complex matrices) and logarithms of their magnitudes.
 
-    For a singular matrix the sign is 0, the logarithm is -inf, and backward raises an error.
+    Both are ``(...)`` for matrices ``(..., m, m)``. For a singular matrix the sign is 0, the
+    logarithm is -inf, and backward raises an error.
     """
     return SlogdetResult(*xp.linalg.slogdet(x))
 
@@ -289,8 +290,8 @@ matrix_rank.vmap(_vmap_with_rtol)
 def cholesky(x, /, *, upper=False):
     """Lower triangular L such that ``x = L @ L^H``; if ``upper``, U such that ``x = U^H @ U``.
 
-    The matrices are assumed to be Hermitian, and the gradient is Hermitian too. A matrix that is
-    not positive definite raises an error.
+    ``(..., m, m) -> (..., m, m)``. The matrices are assumed to be Hermitian, and the gradient is
+    Hermitian too. A matrix that is not positive definite raises an error.
     (Murray 2016, "Differentiation of the Cholesky decomposition")
     """
 
@@ -559,7 +560,7 @@ vector_norm.vjp(x=_vector_norm_vjp)
 
 @op(discards=True, vmap=vmap_matrices)
 def matrix_norm(xp, x, /, *, keepdims=False, ord="fro"):
-    """Norms of matrices (..., m, n).
+    """Norms of matrices, ``(..., m, n) -> (...)``.
 
     ord: ``"fro"`` (or None) for the square root of the sum of squares, ``"nuc"`` for the sum of
         singular values, 2 and -2 for the largest and the smallest singular value, 1 and -1 for
