@@ -339,7 +339,7 @@ def test_completion(text, expected):
 @pytest.mark.parametrize("text, signature, doc", [
     ("gpugrad.mean(", "mean(x: Array, /, axis: int | tuple[int, ...] | None=None", "Mean of"),
     ("t.cos(", "cos() -> Tensor", "Elementwise cosine."),
-    ("gpugrad.linalg.inv(", "inv(x: Array, /) -> Tensor", "Inverses of square matrices."),
+    ("gpugrad.linalg.inv(", "inv(x: Array, /) -> Tensor", "Inverses of square matrices"),
     ("nn.Linear(", "Linear(in_features: int, out_features: int, bias: bool=True", "Affine"),
     ("nn.ReLU(", "ReLU(inplace: bool=False)", "``max(x, 0)``"),
     ("nn.CrossEntropyLoss(", "CrossEntropyLoss(weight: Any=None, *, ", "Cross entropy"),
