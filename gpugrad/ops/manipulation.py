@@ -306,7 +306,7 @@ stack.vmap(_stack_vmap)
 @op(discards=True, vmap=vmap_over_axis)
 def unstack(xp, x, /, *, axis=0):
     """The slices along an axis, as a tuple of arrays."""
-    return tuple(xp.unstack(x, axis=axis))
+    return xp.unstack(x, axis=axis)
 
 
 unstack.vjp(x=lambda xp, g, axis: xp.stack(g, axis=axis))
