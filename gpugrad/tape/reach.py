@@ -96,7 +96,7 @@ class Reach:
         self.tensors, self.seen = {}, {}
         self.arrays, self.containers, self.guards, self.refusals = [], [], [], []
         self.optimizers, self.schedulers = [], []
-        # Functions and classes are described by what code may read.
+        # The latter are functions and classes, whose names and docstrings code may read.
         self.foreign_generators, self._described = [], []
         self.not_imported = []  # modules that the functions may import for the first time
         # Unions of the `Facts` of all functions.

@@ -180,12 +180,11 @@ def copied(x):
     """A copy of a large array in C order; None if NumPy has to make it."""
     if x.dtype.hasobject or not x.flags.aligned or not _has_threads():
         return None
-    out = np.empty(x.shape, x.dtype)
     if x.flags.c_contiguous:
-        return _filled(out, 1, [(x.ctypes.data, 0, x.nbytes)])
-    matrices = _as_transposed(x)
-    if matrices is None or x.itemsize not in _SIZES:
+        return _filled(np.empty(x.shape, x.dtype), 1, [(x.ctypes.data, 0, x.nbytes)])
+    if (matrices := _as_transposed(x)) is None or x.itemsize not in _SIZES:
         return None
+    out = np.empty(x.shape, x.dtype)
     base.base().gg_transpose(x.ctypes.data, out.ctypes.data, x.itemsize, *matrices, _PIECES)
     return out
 

@@ -16,15 +16,27 @@ _FEW = 1024  # elements: for fewer the definitions, whose calls a program can di
 _STRIP = 64  # columns of a matrix that are one piece
 
 
+def _are_covered(x, *others):
+    """Whether the kernels support ``x`` and other arrays.
+
+    others: pairs of an array, or None, and the shape that it must have.
+    """
+    return (
+        is_expected()
+        and x.size >= _FEW
+        and x.dtype in (float32, float64)
+        and all(
+            type(p) is np.ndarray and p.dtype == x.dtype and p.shape == s and p.flags.c_contiguous
+            for p, s in ((x, x.shape), *others)
+            if p is not None
+        )
+    )
+
+
 def _covers(x, ndim, *parameters):
     """Whether the kernels support the inputs, whose last axes are a row."""
-    if not (is_expected() and x.size >= _FEW and 1 <= ndim <= x.ndim):
-        return False
     shape = x.shape[x.ndim - ndim :]
-    return all(
-        type(p) is np.ndarray and p.dtype == x.dtype and p.shape == s and p.flags.c_contiguous
-        for p, s in ((x, x.shape), *[(p, shape) for p in parameters if p is not None])
-    ) and x.dtype in (float32, float64)
+    return 1 <= ndim <= x.ndim and _are_covered(x, *[(p, shape) for p in parameters])
 
 
 def _normalized(xp, x, weight, bias, ndim, eps, centered):
@@ -76,18 +88,8 @@ _define_twins(ops.rms_norm, False)
 
 
 def _covers_channels(x, g, *parameters):
-    """Whether the kernels support the inputs, of which only x must be there."""
-    channels = x.shape[1:2]
-    return (
-        is_expected()
-        and x.size >= _FEW
-        and x.dtype in (float32, float64)
-        and all(
-            type(p) is np.ndarray and p.dtype == x.dtype and p.shape == s and p.flags.c_contiguous
-            for p, s in ((x, x.shape), (g, x.shape), *[(p, channels) for p in parameters])
-            if p is not None
-        )
-    )
+    """Whether the kernels support the inputs, of which only ``x`` must be there."""
+    return _are_covered(x, (g, x.shape), *[(p, x.shape[1:2]) for p in parameters])
 
 
 @or_definition(ops.group_norm)
