@@ -28,7 +28,7 @@ def poisson_nll_loss(
     log_input: whether the input holds logarithms of the means; otherwise the loss is
         ``input - target * log(input + eps)``.
     full: whether to add Stirling's approximation of ``log(target!)`` to targets above 1.
-    reduction: ``"mean"`` or ``"sum"`` over all elements, which is ``()``, or ``"none"`` for the
+    reduction: ``"mean"`` or ``"sum"`` over all elements, of shape ``()``, or ``"none"`` for the
         losses themselves, ``(...)``.
 
     Raises ValueError if the shapes differ.
@@ -59,7 +59,7 @@ def gaussian_nll_loss(
     var: the variances, ``(..., d)``, ``(..., 1)``, ``(...)`` or a number. Smaller ones than ``eps``
         count as ``eps``, but the gradient is that of ``var``.
     full: whether to add the constant ``log(2 * pi) / 2``.
-    reduction: ``"mean"`` or ``"sum"`` over all elements, which is ``()``, or ``"none"`` for the
+    reduction: ``"mean"`` or ``"sum"`` over all elements, of shape ``()``, or ``"none"`` for the
         losses themselves, ``(..., d)``.
 
     Raises ValueError if the shapes do not fit.

@@ -56,7 +56,7 @@ def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any
     """Squared error ``(input - target) ** 2``.
 
     input, target: ``(...)``, of the same shape; nothing is broadcast.
-    reduction: ``"mean"`` or ``"sum"`` over all elements, which is ``()``, or ``"none"`` for the
+    reduction: ``"mean"`` or ``"sum"`` over all elements, of shape ``()``, or ``"none"`` for the
         losses themselves, ``(...)``.
     weight: factors of the losses, of the same shape; by default 1. The mean is weighted: the sum
         divided by that of the weights.
@@ -159,7 +159,7 @@ def cross_entropy(
         classes, with the shape of ``input``.
     weight: ``(classes,)``, factors of the classes' losses; by default 1.
     ignore_index: for targets of labels, one that gives a loss of 0 and does not count in the mean.
-    reduction: ``"mean"`` or ``"sum"`` over the losses, which is ``()``, or ``"none"`` for the
+    reduction: ``"mean"`` or ``"sum"`` over the losses, of shape ``()``, or ``"none"`` for the
         losses themselves, ``(n, ...)`` or ``()``. For labels the mean is weighted: the sum divided
         by the sum of the labels' weights. Without any it is nan.
     label_smoothing: the share of the target, from 0 to 1, that is spread evenly over all classes.
@@ -365,7 +365,7 @@ def kl_div(
         probability is 0, so is the loss.
     reduction: ``"batchmean"``, the sum divided by the length of the first axis, is the mean of the
         divergences of ``(n, classes)`` inputs; ``"mean"`` also divides by the number of classes.
-        These and ``"sum"`` are ``()``; ``"none"`` keeps the shape of the input.
+        These and ``"sum"`` have the shape ``()``, and ``"none"`` that of the input.
 
     Raises ValueError if the shapes differ.
     """
@@ -396,7 +396,7 @@ def cosine_embedding_loss(
 
     input1, input2: ``(n, d)`` or ``(d,)``.
     target: ``(n,)`` or ``()``.
-    reduction: ``"mean"`` or ``"sum"`` over the n losses, which is ``()``, or ``"none"`` for the
+    reduction: ``"mean"`` or ``"sum"`` over the n losses, of shape ``()``, or ``"none"`` for the
         losses themselves, which have the target's shape.
 
     Raises ValueError if the shapes do not fit.
@@ -436,7 +436,7 @@ def triplet_margin_loss(
     anchor, positive, negative: ``(n, d)`` or ``(d,)``.
     margin: must be positive.
     swap: whether to replace the second distance by ``d(positive, negative)`` where that is less.
-    reduction: ``"mean"`` or ``"sum"`` over the n losses, which is ``()``, or ``"none"`` for the
+    reduction: ``"mean"`` or ``"sum"`` over the n losses, of shape ``()``, or ``"none"`` for the
         losses themselves, ``(n,)`` or ``()``.
 
     From Balntas et al. (2016). Raises ValueError if the shapes differ.

@@ -83,7 +83,7 @@ def multi_margin_loss(
     input: ``(n, classes)`` or ``(classes,)``.
     target: labels, ``(n,)`` or ``()``.
     weight: of the classes, ``(classes,)``; the loss of an example has that of its label.
-    reduction: ``"mean"`` or ``"sum"`` over the losses, which is ``()``, or ``"none"`` for the
+    reduction: ``"mean"`` or ``"sum"`` over the losses, of shape ``()``, or ``"none"`` for the
         losses themselves, ``(n,)`` or ``()``.
 
     Raises ValueError for shapes that do not fit, and on the CPU IndexError for a label that is no
@@ -109,7 +109,7 @@ def multilabel_margin_loss(input: Tensor, target: Any, *, reduction: str = "mean
 
     input: ``(n, classes)`` or ``(classes,)``.
     target: of the input's shape; the labels of an example come first, and a -1 ends them.
-    reduction: ``"mean"`` or ``"sum"`` over the losses, which is ``()``, or ``"none"`` for the
+    reduction: ``"mean"`` or ``"sum"`` over the losses, of shape ``()``, or ``"none"`` for the
         losses themselves, ``(n,)`` or ``()``.
 
     Raises ValueError for shapes that do not fit, and on the CPU IndexError for a label that is no
@@ -138,7 +138,7 @@ def multilabel_soft_margin_loss(
     For its formula see `binary_cross_entropy_with_logits`.
 
     input, target: ``(..., classes)``. weight: broadcasts to them.
-    reduction: ``"mean"`` or ``"sum"`` over the losses, which is ``()``, or ``"none"`` for the
+    reduction: ``"mean"`` or ``"sum"`` over the losses, of shape ``()``, or ``"none"`` for the
         losses themselves, ``(...)``.
 
     Raises ValueError if the shapes differ.
