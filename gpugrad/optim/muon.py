@@ -85,9 +85,9 @@ def _orthogonal(x: Any, coefficients: tuple, eps: float, steps: int) -> Any:
     """A Newton-Schulz iteration from the matrix ``x`` to one with its singular vectors."""
     xp = backend_of[type(x)].xp
     a, b, c = coefficients
+    x = x / xp.maximum(xp.sqrt(xp.sum(x * x)), eps)
     is_tall = x.shape[0] > x.shape[1]
     x = x.T if is_tall else x
-    x = x / xp.maximum(xp.sqrt(xp.sum(x * x)), eps)
     for _ in range(steps):
         gram = x @ x.T
         x = a * x + (b * gram + c * (gram @ gram)) @ x

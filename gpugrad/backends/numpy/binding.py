@@ -18,8 +18,9 @@ from .noting import CannotNote, bound_ufunc, clip, note
 copy_into = np.copyto
 
 _POWERS = operator.pow, operator.ipow
+_EXTREMA = {namespace._maximum: np.maximum, namespace._minimum: np.minimum}
 # Functions that compute with numbers in another way than with 0-d arrays.
-_WITH_NUMBERS = namespace.power, namespace._maximum, namespace._minimum, *_POWERS
+_WITH_NUMBERS = namespace.power, *_EXTREMA, *_POWERS
 _OPERANDS = np.ndarray, bool, int, float, complex, np.generic
 
 
@@ -64,7 +65,7 @@ def _may_be_number(function, x1, x2):
     """Whether a 0-d operand may stand for a number, with which the function computes otherwise."""
     if not isinstance(x2, np.ndarray) or x2.ndim or not isinstance(x1, np.ndarray):
         return False
-    return function not in (namespace._maximum, namespace._minimum) or namespace._is_large(x1)
+    return function not in _EXTREMA or namespace._is_large(x1)
 
 
 def _ufunc_of(function, args):
@@ -163,16 +164,16 @@ def scalar(dtype):
 
 def takes_arrays(function):
     """Whether a function computes the same with a 0-d array as with a scalar of its dtype."""
-    return type(function) is np.ufunc or UFUNCS.get(function) in _OF_SCALARS
+    return type(function) is np.ufunc or ufunc_of(function) in _OF_SCALARS
 
 
 _OF_SCALARS = {
     np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.less, np.less_equal,
-    np.greater, np.greater_equal, np.equal, np.not_equal,
+    np.greater, np.greater_equal, np.equal, np.not_equal, np.maximum, np.minimum,
 }  # fmt: skip
 
 
 def ufunc_of(function):
     """The ufunc that a function or an operator is, or None."""
-    function = clip if function is namespace.xp.clip else function
+    function = clip if function is namespace.xp.clip else _EXTREMA.get(function, function)
     return function if type(function) is np.ufunc else UFUNCS.get(function)
