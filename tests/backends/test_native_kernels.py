@@ -16,6 +16,8 @@ from kernels import Calls, check
 from native import memory
 
 import gpugrad  # noqa: F401  the namespaces declare what they are
+from gpugrad.backends.declarations import declaration
+from gpugrad.backends.native import calls
 from gpugrad.backends.native.calls import TYPES, operations
 from gpugrad.backends.native.loops import owner
 from gpugrad.backends.numpy import noting
@@ -124,6 +126,28 @@ def test_ufuncs(place):
     floats = EXACT | {"line": CALLED, "numbers": CALLED, "number": {"clip"}}.get(place, set())
     lacking = [name for name in floats if not known.get(name, set()) >= {"f" * UFUNCS[name].nin}]
     assert not lacking, place
+
+
+def test_norms_and_stacks():
+    rng, given, found = np.random.default_rng(0), [], []
+    for dtype in "fd":
+        for n in (1, 2, 9, 300, 5000, 20_000) if calls._HAS_PRODUCTS else ():
+            for x in (values(dtype, n, rng), rng.normal(size=(n, 1)).astype(dtype)):
+                given.append((xp.linalg.vector_norm, x, {"keepdims": n == 9}))
+        for axis in range(-3, 3):
+            places = (dtype, "C"), (dtype, "gaps"), (dtype, "F"), ("l", "C")
+            arrays = [operand(char, (4, 9), layout, rng) for char, layout in places]
+            given.append((xp.stack, arrays, {"axis": axis}))
+        given.append((xp.stack, [operand(dtype, (), "C", rng) for _ in range(9)], {}))
+    with np.errstate(all="ignore"):
+        for function, x, options in given:
+            expected = np.asarray(function(x, **options))
+            out = np.empty_like(expected)
+            found.append(Calls(declaration(function).steps(x, **options, out=out)))
+            for step in found[-1].steps:
+                step()
+            assert kernels.bits(out) == kernels.bits(expected)
+    check(found)
 
 
 UNARY = [

@@ -885,12 +885,12 @@ def test_kernels_of_a_transformer(compile, length):
 ], ids=str)  # fmt: skip
 @both_ways
 def test_an_update_of_all_parameters_is_one_kernel(compile, make, n):
-    """Also where it assigns to arrays, divides by norms of whole arrays, and limits values by
-    numbers that may change."""
+    """With the clipping before it; also where it assigns to arrays, divides by norms of whole
+    arrays, and limits values by numbers that may change."""
     shapes = (2, n), (2, n), (n, 2)
     parameters = [normal(*shape, seed=k).requires_grad_() for k, shape in enumerate(shapes)]
-    optimizer = make(parameters, lr=0.1)
-    step = compile(training(optimizer, lambda: sum((p**2).sum() for p in parameters)))
+    optimizer, clip = make(parameters, lr=0.1), (nn.utils.clip_grad_norm_, parameters, 0.5)
+    step = compile(training(optimizer, lambda: sum((p**2).sum() for p in parameters), *clip))
     losses, has_products = [], base.is_expected() and sys.platform != "win32"
     for _ in range(8):
         losses.append(step())

@@ -218,6 +218,8 @@ def _reduce(ufunc, x, axis, dtype, out, keepdims):
 
 def _product(function, x1, x2, out):
     types = _types(x1.dtype, x2.dtype, out.dtype)
+    if x1.ndim == x2.ndim == 1:
+        x1, x2, out = x1[None], x2[:, None], out.reshape(1, 1)
     if types not in ("fff", "ddd") or x1.ndim < 2 or x2.ndim < 2 or not out.size:
         raise _Cannot
     if not x1.shape[-1] or not _HAS_PRODUCTS:

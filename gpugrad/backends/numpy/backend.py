@@ -16,6 +16,7 @@ from ..native.reductions import added_slices
 from ..special import scipy_function
 from . import binding
 from .binding import address_of, owner
+from .linalg import steps_of_vector_norm
 from .namespace import add_at, pick, places_along, power, xp
 from .threads import describe_kernels, get_num_threads, run, undivided
 
@@ -192,6 +193,7 @@ class NumPy(Backend):
 backend = NumPy(xp)
 declare(xp.add_along_axis, fails=True)
 declare(xp.clip, out=True, elementwise=True)
+declare(xp.linalg.vector_norm, steps=steps_of_vector_norm)
 declare(xp.setitem, fails=has_array(2))
 declare(xp.last_written, fails=has_array(1))
 

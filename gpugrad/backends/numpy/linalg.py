@@ -1,6 +1,6 @@
 """Replacements for NumPy's linear algebra where it deviates from the standard or is slow."""
 
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,14 @@ def _vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
         out = np.sqrt(product_of(flat, flat)(flat, flat))
         return out.reshape((1,) * x.ndim) if keepdims else out
     return np.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
+
+
+def steps_of_vector_norm(x, /, *, axis=None, keepdims=False, ord=2, out):
+    """See `Declaration`; None for norms that are computed in another way."""
+    if ord != 2 or axis is not None or x.dtype.char not in "fd" or not x.flags.c_contiguous:
+        return None
+    flat, out = x.reshape(-1), out.reshape(())
+    return [partial(product_of(flat, flat), flat, flat, out), partial(np.sqrt, out, out)]
 
 
 def _matrix_norm(x, /, *, keepdims=False, ord="fro"):

@@ -243,6 +243,13 @@ def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
 # numpy.stack, roll and take_along_axis each spend 1 to 3 µs in Python.
 
 
+def _steps_of_stack(arrays, /, *, axis=0, out):
+    parts = np.split(out, len(arrays), axis)
+    pairs = zip(parts, arrays, strict=True)
+    return [partial(np.copyto, part, x.reshape(part.shape)) for part, x in pairs]
+
+
+@declare(steps=_steps_of_stack)
 def _stack(arrays, /, *, axis=0):
     ndim = arrays[0].ndim + 1
     if not -ndim <= axis < ndim:
