@@ -459,11 +459,24 @@ def gru(
     machine translation"; r is applied after the product, as in PyTorch)
     """
 
+def hardshrink(x: Array, /, lambd: float = 0.5) -> Tensor:
+    """``x`` where its magnitude is above ``lambd``, else 0; the slope at ``lambd`` is 0."""
+
+def hardsigmoid(x: Array, /) -> Tensor:
+    """``clip(x + 3, 0, 6) / 6``; the slope at -3 and at 3 is 0."""
+
 def hardswish(x: Array, /) -> Tensor:
     """``x * clip(x + 3, 0, 6) / 6``; the slope is 0 at -3 and 1 at 3."""
 
 def hardtanh(x: Array, /, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """``x`` limited to ``[min_val, max_val]``; unlike that of `clip`, the slope at a bound is 0."""
+
+def huber(x: Array, target: Array, /, delta: float = 1.0, *, divisor: float = 1.0) -> Tensor:
+    """``(x - target) ** 2 / 2`` where the error is at most ``delta``, and linear beyond.
+
+    The linear pieces are ``delta * (abs(x - target) - delta / 2)``. All is divided by ``divisor``.
+    From Huber (1964).
+    """
 
 def hypot(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``sqrt(x1**2 + x2**2)`` for real numbers, without overflow.
@@ -565,6 +578,9 @@ def logical_or(x1: Array | complex, x2: Array | complex, /) -> Tensor:
 
 def logical_xor(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise logical XOR of bools."""
+
+def logsigmoid(x: Array, /) -> Tensor:
+    """``log(sigmoid(x))`` elementwise, ``(...) -> (...)``, without overflow."""
 
 def logsumexp(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
@@ -936,6 +952,12 @@ def softplus(x: Array, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     Where ``beta * x`` is above ``threshold`` the result is ``x``, and the slope 1.
     """
 
+def softshrink(x: Array, /, lambd: float = 0.5) -> Tensor:
+    """``x`` moved towards 0 by ``lambd``, or 0 where its magnitude is less; slope 0 at ``lambd``.
+
+    Raises ValueError if ``lambd`` is negative.
+    """
+
 def softsign(x: Array, /) -> Tensor:
     """``x / (1 + abs(x))`` elementwise, ``(...) -> (...)``."""
 
@@ -1030,6 +1052,9 @@ def tan(x: Array, /) -> Tensor:
 def tanh(x: Array, /) -> Tensor:
     """Elementwise hyperbolic tangent."""
 
+def tanhshrink(x: Array, /) -> Tensor:
+    """``x - tanh(x)`` elementwise, ``(...) -> (...)``."""
+
 def tensordot(
     x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Tensor:
@@ -1038,6 +1063,9 @@ def tensordot(
     axes: an int, to pair that many last axes of x1 with as many first axes of x2; or a pair of
         sequences, axes of x1 and the matching axes of x2.
     """
+
+def threshold(x: Array, /, threshold: float, value: float) -> Tensor:
+    """``x`` where it is above ``threshold``, else ``value``; the slope at the threshold is 0."""
 
 def tile(x: Array, /, repetitions: int | Sequence[int]) -> Tensor:
     """The whole array repeated ``repetitions[i]`` times along axis i; the shorter of ``x.shape``

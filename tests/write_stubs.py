@@ -49,7 +49,8 @@ PARAMETERS = {
 PARAMETERS_OF = {
     "Array | complex": "allclose.x1 allclose.x2 special.logsumexp.b",
     "Array | float | Sequence[float]": "quantile.q", "Array | int": "repeat.repeats",
-    "float": "allclose.rtol isclose.rtol", "float | str | None": "linalg.matrix_norm.ord",
+    "float": "allclose.rtol isclose.rtol threshold.threshold threshold.value",
+    "float | str | None": "linalg.matrix_norm.ord",
     "int": """
         argmax.axis argmin.axis argsort.axis chunk.axis concat.axis
         cumulative_prod.axis cumulative_sum.axis diff.axis fft.fft.axis fft.hfft.axis fft.ifft.axis

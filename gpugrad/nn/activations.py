@@ -1,6 +1,5 @@
 """Activations: functions of `gpugrad.nn.functional`, and the layers that apply them."""
 
-import math
 from typing import Any
 
 from .._arguments import one_of, require, whole
@@ -9,7 +8,7 @@ from .._foreign_names import explains_arguments
 from .._tensor import Tensor
 from ..ops import activations as ops
 from ..ops.activations import elu, hardtanh, leaky_relu, softplus
-from ..ops.elementwise import sign, where
+from ..ops.elementwise import where
 from ..ops.manipulation import reshape, split
 from ..ops.neural import log_softmax as _log_softmax
 from ..ops.neural import relu, sigmoid
@@ -82,17 +81,17 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
     ``inplace`` is ignored.
     """
-    return hardtanh(input, -3.0, 3.0) * (1 / 6) + 0.5
+    return ops.hardsigmoid(input)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
     """``log(sigmoid(x))`` elementwise, ``(...) -> (...)``, without overflow."""
-    return -softplus(-input, threshold=math.inf)
+    return ops.logsigmoid(input)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
     """``x - tanh(x)`` elementwise, ``(...) -> (...)``."""
-    return input - tanh(input)
+    return ops.tanhshrink(input)
 
 
 @explains_arguments
@@ -129,7 +128,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
     Elementwise, ``(...) -> (...)``.
     """
-    return where((input >= -lambd) & (input <= lambd), 0.0, input)
+    return ops.hardshrink(input, lambd)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -137,8 +136,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
     Elementwise, ``(...) -> (...)``. Raises ValueError if ``lambd`` is negative.
     """
-    require(lambd >= 0, "softshrink: lambd must be at least 0", lambd)
-    return where((input >= -lambd) & (input <= lambd), input * 0.0, input - lambd * sign(input))
+    return ops.softshrink(input, lambd)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -146,7 +144,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
     The slope at the threshold is 0. ``inplace`` is ignored.
     """
-    return where(input <= threshold, value, input)
+    return ops.threshold(input, threshold, value)
 
 
 def rrelu(

@@ -23,6 +23,7 @@ from ..ops.manipulation import broadcast_shapes, moveaxis, reshape
 from ..ops.neural import binary_cross_entropy as _binary_cross_entropy
 from ..ops.neural import binary_cross_entropy_with_logits as _binary_cross_entropy_with_logits
 from ..ops.neural import cross_entropy as _cross_entropy
+from ..ops.neural import huber as _huber
 from ..ops.neural import log_softmax, mse, nll
 from ..ops.reductions import sum as _sum
 from ..ops.transcendental import exp, log
@@ -107,16 +108,11 @@ def huber_loss(
     """
     require(delta > 0, "huber_loss: delta must be positive", delta)
     _check_shapes("huber_loss", input, target=target)
-    losses = _huber(input - target, delta)
+    losses = _huber(input, target, delta)
     if weight is not None:
         _check_shapes("huber_loss", input, weight=weight)
         losses = losses * weight
     return _reduced("huber_loss", losses, reduction)
-
-
-def _huber(error, delta):
-    limited = clip(error, -delta, delta)
-    return limited * (error - 0.5 * limited)
 
 
 @in_float32
@@ -133,9 +129,9 @@ def smooth_l1_loss(
     """
     require(beta >= 0, "smooth_l1_loss: beta must be at least 0", beta)
     _check_shapes("smooth_l1_loss", input, target=target)
-    error = input - target
-    losses = _abs(error) if beta == 0 else _huber(error, beta) / beta
-    return _reduced("smooth_l1_loss", losses, reduction)
+    if beta == 0:
+        return _reduced("smooth_l1_loss", _abs(input - target), reduction)
+    return _reduced("smooth_l1_loss", _huber(input, target, beta, divisor=beta), reduction)
 
 
 # Of classes

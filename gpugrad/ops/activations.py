@@ -6,7 +6,7 @@ where PyTorch gives nan for an infinite input, most of them give the limit.
 
 import math
 
-from .._arguments import one_of
+from .._arguments import one_of, require
 from ..autograd.operation import elementwise
 from .neural import largest_exponent, logistic
 
@@ -146,6 +146,24 @@ softplus.vjp(x=_softplus_vjp)
 
 
 @elementwise
+def logsigmoid(xp, x):
+    """``log(sigmoid(x))`` elementwise, ``(...) -> (...)``, without overflow."""
+    return -_log_1_plus_exp(xp, -x)
+
+
+logsigmoid.vjp(x=lambda xp, g, x: g * logistic(xp, -x))
+
+
+@elementwise
+def tanhshrink(xp, x):
+    """``x - tanh(x)`` elementwise, ``(...) -> (...)``."""
+    return x - xp.tanh(x)
+
+
+tanhshrink.vjp(x=lambda xp, g, x: g * xp.square(xp.tanh(x)))
+
+
+@elementwise
 def softsign(xp, x):
     """``x / (1 + abs(x))`` elementwise, ``(...) -> (...)``."""
     return x / (1 + xp.abs(x))
@@ -165,6 +183,15 @@ hardtanh.vjp(x=lambda xp, g, x, min_val, max_val: xp.where((x > min_val) & (x < 
 
 
 @elementwise(discards=True)
+def hardsigmoid(xp, x):
+    """``clip(x + 3, 0, 6) / 6``; the slope at -3 and at 3 is 0."""
+    return xp.clip(x, -3.0, 3.0) * (1 / 6) + 0.5
+
+
+hardsigmoid.vjp(x=lambda xp, g, x: xp.where((x > -3) & (x < 3), g * (1 / 6), 0.0))
+
+
+@elementwise(discards=True)
 def hardswish(xp, x):
     """``x * clip(x + 3, 0, 6) / 6``; the slope is 0 at -3 and 1 at 3."""
     out = xp.clip(x, -3.0, 3.0)
@@ -180,3 +207,32 @@ def _hardswish_vjp(xp, g, x):
 
 
 hardswish.vjp(x=_hardswish_vjp)
+
+
+@elementwise(discards=True)
+def hardshrink(xp, x, /, lambd=0.5):
+    """``x`` where its magnitude is above ``lambd``, else 0; the slope at ``lambd`` is 0."""
+    return xp.where(xp.abs(x) <= lambd, 0.0, x)
+
+
+@elementwise(discards=True)
+def softshrink(xp, x, /, lambd=0.5):
+    """``x`` moved towards 0 by ``lambd``, or 0 where its magnitude is less; slope 0 at ``lambd``.
+
+    Raises ValueError if ``lambd`` is negative.
+    """
+    require(lambd >= 0, "lambd must be at least 0", lambd)
+    return x - xp.clip(x, -lambd, lambd)
+
+
+for _call in (hardshrink, softshrink):
+    _call.vjp(x=lambda xp, g, x, lambd: xp.where(xp.abs(x) <= lambd, 0.0, g))
+
+
+@elementwise(discards=True)
+def threshold(xp, x, /, threshold, value):
+    """``x`` where it is above ``threshold``, else ``value``; the slope at the threshold is 0."""
+    return xp.where(x <= threshold, value, x)
+
+
+threshold.vjp(x=lambda xp, g, x, threshold: xp.where(x <= threshold, 0.0, g))

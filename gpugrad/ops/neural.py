@@ -403,6 +403,31 @@ def _mse_vmap(call, batched, x, target, *, reduction):
 mse.vmap(_mse_vmap)
 
 
+@elementwise
+def huber(xp, x, target, /, delta=1.0, *, divisor=1.0):
+    """``(x - target) ** 2 / 2`` where the error is at most ``delta``, and linear beyond.
+
+    The linear pieces are ``delta * (abs(x - target) - delta / 2)``. All is divided by ``divisor``.
+    From Huber (1964).
+    """
+    error = x - target
+    limited = xp.clip(error, -delta, delta)
+    error = error - 0.5 * limited
+    return (limited if divisor == 1 else limited / divisor) * error
+
+
+def _huber_x(xp, g, x, target, delta, divisor):
+    slope = xp.clip(x - target, -delta, delta)
+    return g * (slope if divisor == 1 else slope / divisor)
+
+
+def _huber_target(xp, g, x, target, delta, divisor):
+    return -_huber_x(xp, g, x, target, delta, divisor)
+
+
+huber.vjp(x=_huber_x, target=_huber_target)
+
+
 @op(differentiable=False, vmap=vmap_unchanged)
 def one_hot(xp, labels, /, n):
     """Bools ``(..., n)`` for labels ``(...)``, True at the label's position along the last axis.

@@ -245,7 +245,7 @@ def test_discarded_nans_of_kernels(set_least, monkeypatch):
     x, g = drawn(9000), drawn(9000)
     x[:100], g[50:150] = 0, 0
     x[200], g[300] = np.nan, np.nan
-    made = watch(monkeypatch, large, "_kernel")
+    made = watch(monkeypatch, large._Kernels, "_kernel")
     tensor = gpugrad.asarray(x, requires_grad=True)
     with quiet():
         for _ in range(3):
@@ -309,6 +309,30 @@ def test_a_loop_that_raises():
     for power in (-1, np.repeat([1, -1], 1000)):
         with pytest.raises(ValueError, match="Integers to negative integer powers"):
             gpugrad.full(2000, 2) ** power
+
+
+@pytest.mark.parametrize(
+    "function, number, message",
+    [
+        (gpugrad.softsign, np.inf, "invalid"),
+        (lambda x: gpugrad.huber(x, 0.5, delta=1e300), 1e200, "overflow"),
+    ],
+)
+def test_kernels_of_forwards_report_errors(set_least, monkeypatch, function, number, message):
+    set_least(8193)
+    made, x = watch(monkeypatch, large._Kernels, "_kernel"), drawn(9000, dtype=np.float64)
+    for _ in range(2):
+        function(gpugrad.asarray(x))
+    (((_, kernel_), _),) = made
+    kernel_.build.wait()
+    calls = watch(monkeypatch, type(kernel_), "__call__")
+    function(gpugrad.asarray(x))
+    x[8000] = number
+    found = check_errors(lambda: function(gpugrad.asarray(x)), message)
+    assert [done for done, _ in calls] == [True, False, False, True]
+    set_least(1 << 60)
+    with quiet():
+        assert found.numpy().tobytes() == function(gpugrad.asarray(x)).numpy().tobytes()
 
 
 def test_numbers_in_rules():

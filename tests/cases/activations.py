@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .base import Case, S, inf, kink, unlike_torch, values
+from .base import A, Case, S, inf, kink, nan, unlike_torch, values
 from .draws import nonzero
 from .kinds import unary
 
@@ -28,6 +28,14 @@ def _gelu(x, *, approximate="none"):
 
 def _softplus(x, *, beta=1.0, threshold=20.0):
     return np.where(beta * x > threshold, x, np.logaddexp(0, beta * x) / beta)
+
+
+def _hardshrink(x, *, lambd=0.5):
+    return np.where(np.abs(x) <= lambd, 0, x)
+
+
+def _softshrink(x, *, lambd=0.5):
+    return np.where(np.abs(x) <= lambd, 0, x - np.sign(x) * lambd)
 
 
 def at_infinity(**static):
@@ -81,8 +89,28 @@ CASES = [
         kink([0.0, 6.0, 3.0], min_val=0.0, max_val=6.0, gradients=([0.0, 0.0, 1.0],)),
     ], lambda x, *, min_val=-1.0, max_val=1.0: np.clip(x, min_val, max_val),
          "nn.functional.hardtanh"),
+    Case("hardsigmoid", [
+        *unary(), kink([-3.0, 3.0, -inf, inf], gradients=([0.0, 0.0, 0.0, 0.0],)),
+    ], lambda x: np.clip(x + 3, 0, 6) / 6, torch="nn.functional.hardsigmoid"),
     Case("hardswish", [
         *unary(), S(values([-1e4, -4.0, -2.0, 2.0, 4.0, 1e4])),
         kink([-3.0, 3.0], gradients=([0.0, 1.0],)), at_infinity(),
     ], lambda x: np.maximum(x, -3) * np.clip(x + 3, 0, 6) / 6, torch="nn.functional.hardswish"),
+    Case("logsigmoid", [*unary(), _far(1e4), kink([-inf, inf], gradients=([1.0, 0.0],))],
+         lambda x: -np.logaddexp(0, -x), torch="nn.functional.logsigmoid"),
+    Case("tanhshrink", [*unary(), _far(1e4), kink([-inf, inf], gradients=([1.0, 1.0],))],
+         lambda x: x - np.tanh(x), torch="nn.functional.tanhshrink"),
+    *(
+        Case(name, [
+            *unary(nonzero), *(S(values([-2.0, -0.3, 0.2, 3.0]), lambd=at) for at in (0.0, 1.5)),
+            kink([-0.5, 0.5, 0.0, -inf, inf, nan], gradients=([0.0, 0.0, 0.0, 1.0, 1.0, 1.0],)),
+        ], reference, torch=f"nn.functional.{name}")
+        for name, reference in (("hardshrink", _hardshrink), ("softshrink", _softshrink))
+    ),
+    Case("threshold", [
+        S(A(3, 4), threshold=0.1, value=-2.0), S(A(), threshold=0.0, value=3.0),
+        S(A(0, 2), threshold=1.0, value=2.0),
+        kink([0.5, 0.6, nan], threshold=0.5, value=7.0, gradients=([0.0, 1.0, 1.0],)),
+    ], lambda x, *, threshold, value: np.where(x <= threshold, value, x),
+         torch="nn.functional.threshold"),
 ]  # fmt: skip

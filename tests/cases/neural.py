@@ -87,6 +87,17 @@ _LINEAR = [
     S(Z(4, 3), F(2, 3), F(2)),
 ]
 
+
+def _huber(x, target, *, delta=1.0, divisor=1.0):
+    size = np.abs(x - target)
+    return np.where(size <= delta, size**2 / 2, delta * (size - delta / 2)) / divisor
+
+
+def _torch_huber(torch, x, target, *, delta=1.0, divisor=1.0):
+    losses = torch.nn.functional.huber_loss(x, target, delta=delta, reduction="none")
+    return losses / divisor
+
+
 CASES = [
     Case("relu", [*unary(nonzero), kink([0.0, -0.0, inf, -inf], gradients=([0.0, 0.0, 1.0, 0.0],))],
          lambda x: np.where(x > 0, x, 0), torch=True),
@@ -153,6 +164,11 @@ CASES = [
         kink([1.0, 2.0], [1.0, 1.0], gradients=([0.0, 1.0], [0.0, -1.0])),
     ], lambda x, target, *, reduction="mean": _reduce((x - target) ** 2, reduction),
          torch="nn.functional.mse_loss"),
+    Case("huber", [
+        S(A(3, 4), A(3, 4)), S(A(4), A()), S(A(), A(), delta=0.3), S(A(0, 3), A(0, 3)),
+        S(A(3, 4), A(3, 4), delta=0.5, divisor=0.5), S(A(4), A(4, dtype="float64"), delta=2.0),
+        kink([1.0, 3.0, -1.0], [1.0, 1.0, 1.0], gradients=([0.0, 1.0, -1.0], [0.0, -1.0, 1.0])),
+    ], _huber, _torch_huber),
     Case("one_hot", [
         S(Z(4, below=3), n=3), S(Z(2, 2, below=3, dtype="int32"), n=5), S(Z(below=3), n=3),
         S(Z(0, below=3), n=3),

@@ -323,7 +323,7 @@ def editor(text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text, expected", [
-    ("gpugrad.so", ["softmax", "softplus", "softsign", "sort"]),
+    ("gpugrad.so", ["softmax", "softplus", "softshrink", "softsign", "sort"]),
     ("gpugrad.linalg.eig", ["eig", "eigh", "eigvals", "eigvalsh"]),
     ("gpugrad.special.gammal", ["gammaln"]), ("gpugrad.fft.fftf", ["fftfreq"]),
     ("gpugrad.sin(t).su", ["sum"]), ("(t - 1)[0].permute", ["permute_dims"]), ("t.unsqueez", []),

@@ -111,16 +111,34 @@ static void add_up_row(Row *row, gg_run run) {
             row->add(row->totals + i * row->count, row->totals + (i + step) * row->count);
 }
 
+/* The errors of a piece, as `float_errors` in pool.c numbers them. NumPy's loops forget earlier ones,
+   so they are noted before a loop is called. */
+#ifdef NOTES_ERRORS
+#include <fenv.h>
+static _Thread_local int64_t errors;
+static void note_errors(void) {
+    const int found = fetestexcept(FE_ALL_EXCEPT);
+    errors |= (found & FE_DIVBYZERO ? 1 : 0) | (found & FE_OVERFLOW ? 2 : 0) |
+              (found & FE_UNDERFLOW ? 4 : 0) | (found & FE_INVALID ? 8 : 0);
+}
+#define FIRST_ERRORS (errors = 0, feclearexcept(FE_ALL_EXCEPT))
+#define LAST_ERRORS(all) (note_errors(), __atomic_fetch_or((int64_t *)(all), errors, __ATOMIC_RELAXED))
+#else
+#define note_errors()
+#endif
+
 static inline void call1(char *f, char *data, const void *x, int64_t s, void *y, int64_t n,
                          int64_t size) {
     char *args[] = {(char *)x, y};
     int64_t steps[] = {s, size};
+    note_errors();
     ((loop_of_numpy)f)(args, &n, steps, data);
 }
 static inline void call2(char *f, char *data, const void *x1, int64_t s1, const void *x2,
                          int64_t s2, void *y, int64_t n, int64_t size) {
     char *args[] = {(char *)x1, (char *)x2, y};
     int64_t steps[] = {s1, s2, size};
+    note_errors();
     ((loop_of_numpy)f)(args, &n, steps, data);
 }
 /* Along a row: y is the first element, then f(y, x) for each of the others. */

@@ -105,19 +105,24 @@ class Formula:
             self._constants = [x.array for x in own if x.kind != "private"]
             self._entries = [x.place if isinstance(x, Root) else x for x in source.table]
             if "size" in source.table and not source.nbytes:
-                self.build = compiler.build(_PRELUDE + source.text, "rule")
+                text = f"#define NOTES_ERRORS\n{_PRELUDE}{source.text}"
+                self.build = compiler.build(text, "formula")
 
     def __call__(self, arrays, size):
-        """Fill the last of the arrays; returns whether it did."""
+        """Fill the last of the arrays; returns whether it did, without errors to report."""
         library = self.build and self.build.library
         if library is None or (found := base.base()) is None:
             return False
         if self._addresses is None:
-            entries = [0 if x == "size" else _entry(x, found) for x in self._entries]
+            entries = [0 if x in ("size", "errors") else _entry(x, found) for x in self._entries]
             self._addresses = (ctypes.c_void_p * len(entries))(*entries)
         table = type(self._addresses).from_buffer_copy(self._addresses)
+        errors = ctypes.c_int64()
         table[self._entries.index("size")] = size
-        return not library.gg_kernel(table, ctypes.c_void_p(id(arrays)), ctypes.c_int64(1))
+        table[self._entries.index("errors")] = ctypes.addressof(errors)
+        if library.gg_kernel(table, ctypes.c_void_p(id(arrays)), ctypes.c_int64(1)):
+            return False
+        return not errors.value or not base.is_reported(errors.value)
 
 
 def _entry(x, library):

@@ -25,7 +25,8 @@ class Source:
     nbytes: the size of the kernel's own memory.
     is_divided: whether several threads compute its products.
     is_sized: whether its only loop has the number of elements that the arrays have. If not, the
-        entry ``"size"`` of the table is this number.
+        entry ``"size"`` of the table is this number, and the kernel adds the floating-point errors
+        to the number at the address in the entry ``"errors"``.
     """
 
     def __init__(self, schedule, is_sized=True):
@@ -167,6 +168,9 @@ class _Body:
 
     def _loop(self, lines):
         head = f"static void loop{self.number}(void *context, int64_t piece) {{"
+        if not self.source.is_sized:
+            errors = self.source.place("errors")
+            lines = ["    FIRST_ERRORS;", *lines, f"    LAST_ERRORS({errors});"]
         return "\n".join([head, "    char **const P = context;", *lines, "}"])
 
     def _rows(self, places):

@@ -175,7 +175,7 @@ class NumPy(Backend):
         from .large import in_parts  # here, since few programs have large arrays
 
         found = getattr(xp, getattr(forward, "function", None) or "", None)
-        return in_parts(forward, found if isinstance(found, np.ufunc) else None)
+        return in_parts(forward, self.native, found if isinstance(found, np.ufunc) else None)
 
     def as_kernel(self, rule):
         if not library.has_large:

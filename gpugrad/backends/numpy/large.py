@@ -2,8 +2,8 @@
 
 NumPy computes a ufunc in the calling thread. Here, the threads of `native/pool.c` call the ufunc's
 own inner loop for parts of the arrays. They also copy and join arrays, and fill them with zeros. A
-rule of an op, in which nobody asks for floating-point errors, becomes one kernel, so that what it
-computes in between does not go through memory.
+forward or a rule of several ufuncs becomes one kernel, so that what it computes in between does not
+go through memory.
 
 A look at the size of each array would be a part of the time of a small op. So ops do not look
 before a large array has been made by a copy, summed or multiplied, see `native.base.notice`.
@@ -11,7 +11,7 @@ before a large array has been made by a copy, summed or multiplied, see `native.
 
 import ctypes
 import sys
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from itertools import accumulate
 from math import prod
 
@@ -32,11 +32,13 @@ _MOST_KERNELS = 16  # of a rule, such as those for several numbers beside the ar
 _MOST_SEEN = 64  # constants of a rule that are remembered, such as the last keys of dropout
 
 
-def in_parts(function, ufunc=None):
-    """The forward of an elementwise op, with the ufuncs of large arrays divided among threads.
+def in_parts(function, native, ufunc=None):
+    """The forward of an elementwise op for large arrays: one kernel, or ufuncs in parts.
 
+    native: see `_Kernels`.
     ufunc: the one that the forward calls, if it does nothing else.
     """
+    kernels = _Kernels(function, native)
 
     @wraps(function)
     def run(xp, *arrays, **static):
@@ -45,10 +47,10 @@ def in_parts(function, ufunc=None):
                 break
         else:
             return function(xp, *arrays, **static)
-        if ufunc is None:
-            return plain(function(xp, *map(_large, arrays), **static))
-        found = computed(ufunc, arrays)
-        return function(xp, *arrays) if found is None else found
+        found = kernels.result(xp, arrays, static) if ufunc is None else computed(ufunc, arrays)
+        if found is not None:
+            return found
+        return plain(function(xp, *(arrays if ufunc else map(_large, arrays)), **static))
 
     return run
 
@@ -303,61 +305,87 @@ def _loop(ufunc, *kinds):
 
 
 def as_kernel(function, native):
-    """A function ``rule(xp, g, saved)`` of an elementwise op, as one kernel for large arrays.
-
-    A kernel is made when a rule meets the same constants for the second time.
-
-    native: a function that returns the module that makes kernels, or None.
-    """
-    kernels, seen = {}, set()
+    """A function ``rule(xp, g, saved)`` of an elementwise op, as one kernel for large arrays."""
+    kernels = _Kernels(lambda xp, g, *saved: function(xp, g, saved), native)
 
     def run(xp, g, saved):
-        if type(g) is not np.ndarray or g.size < base.LEAST or not base.are_allowed():
-            return function(xp, g, saved)
-        values = g, *saved
-        arrays = [x for x in values if type(x) is np.ndarray]
-        if not all(x.ndim == 0 or _is_plain(x, g.shape) for x in arrays):
-            return function(xp, g, saved)
-        key = _constants(values)
-        if key not in kernels:
-            if key in seen and len(kernels) < _MOST_KERNELS:
-                kernels[key] = _kernel(function, xp, values, native())
-            elif len(seen) == _MOST_SEEN:
-                seen.clear()
-            seen.add(key)
-        dtype, kernel = kernels.get(key) or (None, None)
-        if kernel is not None:
-            out = np.empty(g.shape, dtype)
-            if kernel([*arrays, out], out.size):
-                return out
+        if type(g) is np.ndarray and g.size >= base.LEAST:
+            found = kernels.result(xp, (g, *saved), {})
+            if found is not None:
+                return found
         return function(xp, g, saved)
 
     return run
 
 
-def _constants(values):
-    """What is constant in a kernel of a rule: all but the elements of arrays and their number."""
-    return tuple([(x.dtype, x.ndim > 0) if type(x) is np.ndarray else repr(x) for x in values])
+class _Kernels:
+    """The kernels of a function of an elementwise op.
+
+    A kernel is made when the function meets the same constants for the second time.
+
+    native: a function that returns the module that makes kernels, or None.
+    """
+
+    def __init__(self, function, native):
+        self._function, self._native = function, native
+        self._kernels, self._seen = {}, set()
+
+    def result(self, xp, values, static):
+        """The result for some values, of which an array is large; None without a kernel for it."""
+        if not base.are_allowed():
+            return None
+        arrays = [x for x in values if type(x) is np.ndarray]
+        shape = next(x.shape for x in arrays if x.size >= base.LEAST)
+        values = [_number_in(x, shape) for x in values]
+        arrays = [x for x in values if type(x) is np.ndarray]
+        if not all(x.ndim == 0 or _is_plain(x, shape) for x in arrays):
+            return None
+        key = *map(_constant, values), repr(static)
+        kernels, seen = self._kernels, self._seen
+        if key not in kernels:
+            if key in seen and len(kernels) < _MOST_KERNELS:
+                kernels[key] = self._kernel(xp, values, static)
+            elif len(seen) == _MOST_SEEN:
+                seen.clear()
+            seen.add(key)
+        dtype, kernel = kernels.get(key) or (None, None)
+        if kernel is None:
+            return None
+        out = np.empty(shape, dtype)
+        return out if kernel([*arrays, out], out.size) else None
+
+    def _kernel(self, xp, values, static):
+        """A kernel and the dtype of its result; None if there can be none."""
+        native = self._native()
+        if native is None:
+            return None
+        samples = [
+            np.empty(base.LEAST if x.ndim else (), x.dtype) if type(x) is np.ndarray else x
+            for x in values
+        ]
+        try:
+            run = partial(self._function, xp, **static)
+            steps, out = noting.note_result(run, *samples)
+        except Exception:  # noqa: BLE001  # whatever these views cannot do, the arrays can
+            return None
+        found = [native.operations(step) for step in steps]
+        if None in found or out.shape != (base.LEAST,):
+            return None
+        arrays = [x for x in samples if type(x) is np.ndarray]
+        kernel = native.Formula([x for part in found for x in part], [*arrays, out])
+        return None if kernel.build is None else (out.dtype, kernel)
 
 
-def _kernel(function, xp, values, native):
-    """A kernel of a rule, and the dtype of its result; None if there can be none."""
-    if native is None:
-        return None
-    samples = [
-        np.empty(base.LEAST if x.ndim else (), x.dtype) if type(x) is np.ndarray else x
-        for x in values
-    ]
-    try:
-        steps, out = noting.note_result(lambda g, *saved: function(xp, g, saved), *samples)
-    except Exception:  # noqa: BLE001  # whatever these views cannot do, the arrays can
-        return None
-    found = [native.operations(step) for step in steps]
-    if None in found or out.shape != samples[0].shape:
-        return None
-    arrays = [x for x in samples if type(x) is np.ndarray]
-    kernel = native.Formula([x for part in found for x in part], [*arrays, out])
-    return None if kernel.build is None else (out.dtype, kernel)
+def _number_in(x, shape):
+    """``x``, or its only number, an array without axes, if it is one number in this shape."""
+    if type(x) is np.ndarray and x.shape == shape and not any(x.strides):
+        return x[(slice(1),) * x.ndim].reshape(())
+    return x
+
+
+def _constant(x):
+    """What of a value is constant in a kernel: all but the elements of arrays and their number."""
+    return (x.dtype, x.ndim > 0) if type(x) is np.ndarray else repr(x)
 
 
 def divided_ufunc(ufunc):

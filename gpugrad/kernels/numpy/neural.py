@@ -1,4 +1,4 @@
-"""The twins of `softmax`, `log_softmax` and `cross_entropy`.
+"""The twins of `softmax`, `log_softmax`, `nll` and `cross_entropy`.
 
 The definition of the last goes through the labels to leave out those that are ignored. Here that is
 done only where there are such labels, and one is subtracted at the labels rather than an array of
@@ -13,7 +13,7 @@ from ...backends.declarations import Joint, declare
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import is_expected, rows, step_of_rows
 from ...backends.numpy.namespace import check_labels, xp
-from ...ops.neural import cross_entropy, log_softmax, softmax
+from ...ops.neural import cross_entropy, log_softmax, nll, softmax
 from .common import are_alike, or_definition
 
 FEW = 1024  # elements: for fewer the definitions, whose calls a program can divide
@@ -44,6 +44,17 @@ def _define_twin(call):
 
 _define_twin(softmax)
 _define_twin(log_softmax)
+
+
+def _nll_vjp(xp, g, target, x_shape):
+    # The definition compares each class with the label.
+    out = np.zeros(x_shape, g.dtype)
+    np.put_along_axis(out, np.expand_dims(target, -1), np.expand_dims(-g, -1), -1)
+    return out
+
+
+_nll_vjp.is_eager = True  # type: ignore[attr-defined]
+nll.twin("numpy", x=_nll_vjp)
 
 # Cross-entropy
 
