@@ -5,6 +5,8 @@ made with ``GPUGRAD_PROGRAMS=5000 pytest tests/backends/test_native_kernels.py -
 """
 
 import contextlib
+import itertools
+import math
 import os
 import warnings
 from functools import partial
@@ -131,9 +133,12 @@ def test_ufuncs(place):
 def test_norms_and_stacks():
     rng, given, found = np.random.default_rng(0), [], []
     for dtype in "fd":
-        for n in (1, 2, 9, 300, 5000, 20_000) if calls._HAS_PRODUCTS else ():
-            for x in (values(dtype, n, rng), rng.normal(size=(n, 1)).astype(dtype)):
-                given.append((xp.linalg.vector_norm, x, {"keepdims": n == 9}))
+        for n, m in [(1, 1), (2, 1), (9, 1), (3, 100), (5000, 1), (20_000, 1), (70, 130)]:
+            for x in (values(dtype, (n, m), rng), rng.normal(size=(n, m)).astype(dtype)):
+                for order, axis in itertools.product([1, 2, math.inf], [None, 0, -1]):
+                    if calls._HAS_PRODUCTS or order != 2 or axis is not None:
+                        options = {"ord": order, "axis": axis, "keepdims": n == 9}
+                        given.append((xp.linalg.vector_norm, x, options))
         for axis in range(-3, 3):
             places = (dtype, "C"), (dtype, "gaps"), (dtype, "F"), ("l", "C")
             arrays = [operand(char, (4, 9), layout, rng) for char, layout in places]

@@ -44,10 +44,17 @@ def _vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
 
 def steps_of_vector_norm(x, /, *, axis=None, keepdims=False, ord=2, out):
     """See `Declaration`; None for norms that are computed in another way."""
-    if ord != 2 or axis is not None or x.dtype.char not in "fd" or not x.flags.c_contiguous:
+    is_known = ord in (1, 2, np.inf) and x.dtype.char in "fd" and x.flags.c_contiguous
+    if not is_known or isinstance(axis, tuple):
         return None
-    flat, out = x.reshape(-1), out.reshape(())
-    return [partial(product_of(flat, flat), flat, flat, out), partial(np.sqrt, out, out)]
+    last = [partial(np.sqrt, out, out)] if ord == 2 else []
+    if axis is None:
+        x, out, axis, keepdims = x.reshape(-1), out.reshape(()), 0, False
+        if ord == 2:
+            return [partial(product_of(x, x), x, x, out), *last]
+    sizes, reduce = np.empty_like(x), np.add.reduce if ord != np.inf else np.maximum.reduce
+    first = partial(np.multiply, x, x, sizes) if ord == 2 else partial(np.absolute, x, sizes)
+    return [first, partial(reduce, sizes, axis, None, out, keepdims), *last]
 
 
 def _matrix_norm(x, /, *, keepdims=False, ord="fro"):
