@@ -13,11 +13,12 @@ import shutil
 from functools import cache
 from pathlib import Path
 
-import numpy
-
 import gpugrad
+from gpugrad.numpy._protocols import FUNCTIONS, _parameters, name_of
 
 EXAMPLES = Path(__file__).parent / "examples"
+# What NumPy's functions do with Tensors, by their names below headings.
+OF_NUMPY = Path(__file__).parent / "numpy.txt"
 
 # The page of each name of `gpugrad` itself: its title, and the name or the modules that define it.
 TOPICS = {
@@ -211,7 +212,7 @@ def module_page(name):
     groups = {}
     for public in shown:
         groups.setdefault(group(public), []).append(public)
-    places = [*GROUPS, *groups]
+    places = [*GROUPS, *(title for title, _ in described().values()), *groups]
     for title in sorted(groups, key=places.index):
         if len(groups) > 1 and name != "random":
             text += f"{title}\n{'-' * len(title)}\n\n"
@@ -227,10 +228,7 @@ def group(name):
     value = public_names()[name]
     space = name.removeprefix("gpugrad.").rpartition(".")[0]
     if space.startswith("numpy"):
-        original = _original(name)
-        if isinstance(original, numpy.ufunc):
-            return "Elementwise functions"
-        return "Classes" if inspect.isclass(value) else "Functions"
+        return described()[page_of(name)][0]
     home = value.__module__.removeprefix("gpugrad.")
     for title, homes in GROUPS.items():
         if home in homes.split():
@@ -243,7 +241,7 @@ def table(names):
     text = ".. list-table::\n   :widths: auto\n   :class: names\n\n"
     for name in names:
         value = public_names()[name]
-        short = of_numpy(value)[0] if _from_numpy(value) else inspect.getdoc(value) or ""
+        short = described()[page_of(name)][1] if _from_numpy(value) else inspect.getdoc(value) or ""
         short = " ".join(short.partition("\n\n")[0].split())
         text += f"   * - :py:obj:`~{name}`\n     - {short}\n"
     text += "\n.. toctree::\n   :hidden:\n\n"
@@ -259,13 +257,12 @@ def name_page(names):
     text += f".. currentmodule:: {space}\n\n"
     kind = "class" if inspect.isclass(value) else "function"
     if _from_numpy(value):
-        summary, taken = of_numpy(value)
-        text += (
-            f".. py:{kind}:: {last}{taken}\n\n   {summary}\n\n   This is NumPy's {kind} for "
-            "tensors and arrays, with the arguments and the result of the original. If NumPy's "
-            "result depends smoothly on an argument, the gradient reaches it; `gpugrad.numpy` says "
-            "what it is at ties and kinks.\n"
-        )
+        text += f".. py:{kind}:: {last}{arguments(value)}\n\n{described()[first][1]}\n"
+        if fixed := ", ".join(f"``{n}``" for n in refused(first)):
+            text += (
+                "\n    Where a Tensor requires a gradient or is on a GPU, NumPy's other arguments "
+                f"must have their default values: {fixed}.\n"
+            )
     else:
         text += f".. auto{kind}:: {last}\n"
         if kind == "class" and _documented_members(value):
@@ -290,15 +287,36 @@ def _documented_members(kind):
     return any(name[0] != "_" and callable(value) for name, value in vars(kind).items())
 
 
-def of_numpy(value):
-    """The summary of a docstring that is NumPy's, and the signature."""
-    paragraphs = inspect.getdoc(value).split("\n\n")
-    summary = next(p for p in paragraphs if not re.match(r"[\w.]+\(|\s|[^a-z]*->", p))
+def arguments(value):
+    """The signature of a function of NumPy."""
     try:
-        taken = str(inspect.signature(value)).replace("<no value>", "...")
+        return str(inspect.signature(value)).replace("<no value>", "...")
     except ValueError:  # NumPy has no signature either
-        taken = "(...)"
-    return re.sub(r"[`*|\\]", "", summary.replace("\n", " ")), taken
+        return "(...)"
+
+
+def refused(name):
+    """The optional arguments of NumPy's function that it does not take with all Tensors."""
+    theirs = _parameters(_original(name))
+    own = FUNCTIONS.get(name_of(_original(name)))
+    taken = inspect.signature(own).parameters if own else theirs
+    return [n for n, p in theirs.items() if p.default is not p.empty and n not in taken]
+
+
+@cache
+def described():
+    """The heading and the text of each of NumPy's functions, from `OF_NUMPY`, by its page.
+
+    Those of which this package has the docstring have no text there.
+    """
+    found, title = {}, ""
+    for entry in re.split(r"\n+(?=\S)", OF_NUMPY.read_text("utf-8").strip()):
+        name, _, text = entry.partition("\n")
+        if name.startswith("# "):
+            title = name[2:]
+        else:
+            found[f"gpugrad.numpy.{name}"] = title, text
+    return found
 
 
 def _from_numpy(value):

@@ -2,6 +2,7 @@
 
 import math
 from functools import update_wrapper
+from inspect import getdoc
 
 from .._creation import holds_tensor
 from ..backends.numpy import library as numpy
@@ -16,7 +17,14 @@ ON_DEVICES = """
 
 
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, like=None):
-    """NumPy's function; a Tensor with the graph of all if there are Tensors in nested sequences."""
+    """NumPy's function; a Tensor with the graph of all if there are Tensors in nested sequences.
+
+    k Tensors ``(m, n)`` in a list give ``(k, m, n)``, and each gets its part of the gradient.
+    Python numbers beside them do not widen their dtype, and NumPy's numbers count with theirs. The
+    result is a copy, unless ``copy`` is None or False. ``ndmin`` puts axes of length 1 in front.
+    ``order`` and ``subok`` are for arrays without Tensors. Raises ValueError for Tensors of
+    different shapes.
+    """
     if not holds_tensor(object):
         return numpy.array(
             object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, like=like
@@ -34,14 +42,22 @@ def _with_arrays(x):
 
 
 def asarray(a, dtype=None, order=None, *, copy=None, like=None):
-    """NumPy's function; a Tensor with the graph of all if there are Tensors in nested sequences."""
+    """NumPy's function; a Tensor with the graph of all if there are Tensors in nested sequences.
+
+    A Tensor is returned as it is, unless ``dtype`` or ``copy`` asks for a new one. In lists,
+    Tensors are joined as `array` says. ``order`` is for arrays without Tensors.
+    """
     if holds_tensor(a):
         return gg.asarray(_with_arrays(a), dtype=dtype, copy=copy)
     return numpy.asarray(a, dtype, order, copy=copy, like=like)
 
 
 def full(shape, fill_value, dtype=None, order="C", *, like=None):
-    """NumPy's function; a Tensor if the value is one."""
+    """``fill_value``, which broadcasts, in a shape, an int or a tuple; a Tensor if it is one.
+
+    The gradient goes to the value, as the sum over the elements that repeat it. The dtype is that
+    of the value, unless ``dtype`` is given. ``order`` is for arrays without Tensors.
+    """
     if holds_tensor(fill_value):
         value = tensor(fill_value)
         shape = shape if isinstance(shape, tuple) else numpy.empty(shape).shape
@@ -50,7 +66,13 @@ def full(shape, fill_value, dtype=None, order="C", *, like=None):
 
 
 def vectorize(pyfunc, *args, **keywords):
-    """What NumPy's class makes, except that it refuses Tensors, whose graph would be lost."""
+    """What NumPy's class makes, except that it refuses Tensors, whose graph would be lost.
+
+    ``vectorize(f)(x, y)`` calls ``f`` with the elements of arrays that broadcast, and makes an
+    array of the results; other arguments are those of NumPy's class. A call with a Tensor raises
+    TypeError. Call ``f`` with whole Tensors, with ``where`` in place of ``if``, or use
+    `gpugrad.vmap`.
+    """
     mapped = numpy.vectorize(pyfunc, *args, **keywords)
 
     def of_arrays(*args, **keywords):
@@ -80,7 +102,7 @@ def on_device(name, function):
 
     maker.__name__ = maker.__qualname__ = name.rpartition(".")[2]
     maker.__doc__ = (
-        f'{function.__doc__}\n\ndevice: given one, ``"cpu"`` too, the result is a Tensor.'
+        f'{getdoc(function)}\n\ndevice: given one, ``"cpu"`` too, the result is a Tensor.'
     )
     return maker
 
