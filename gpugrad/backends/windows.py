@@ -129,6 +129,30 @@ def geometry_of(lengths, size, stride, padding, dilation):
     return Geometry(lengths, size, counts, stride, before, dilation)
 
 
+@lru_cache(1024)
+def stages(lengths, size, stride, padding, dilation):
+    """The parameters of windows whose sums are those of sums: along one axis after the other.
+
+    Each stage is the lengths before it, the size of its windows, and a dict of the others. There is
+    only one stage if that takes no more additions.
+    """
+    n = len(size)
+    if prod(size) <= sum(size):
+        return [(lengths, size, {"stride": stride, "padding": padding, "dilation": dilation})]
+    counts = counts_of_windows(lengths, size, stride, padding, dilation)
+    given = size, numbers_per_axis("stride", stride, n), padding_per_axis(padding, n)
+    given = zip(*given, numbers_per_axis("dilation", dilation, n), strict=True)
+    found, names = [], ("stride", "padding", "dilation")
+    for i, values in enumerate(given):
+        before, after = counts[:i] + lengths[i:], n - i - 1
+        own = [
+            (none,) * i + (x,) + (none,) * after
+            for x, none in zip(values, (1, 1, (0, 0), 1), strict=True)
+        ]
+        found.append((before, own[0], dict(zip(names, own[1:], strict=True))))
+    return found
+
+
 def _tuple(name, value):
     """``value`` as a tuple of ints of at least 1, one for each axis that windows slide over."""
     if not isinstance(value, tuple) or not value:
@@ -262,9 +286,12 @@ def sum_windows(backend, x, /, *, size, stride=1, padding=0, dilation=1, scale=1
     wide = _wide(backend, dtype)
 
     def summed(x):
-        out = backend.zeros((*x.shape[: len(lead)], *counts), wide, x)
-        for _, _, windows, elements in _taps(geometry):
-            out[windows] += _cast(backend, x[elements], wide)
+        out, first = x, x.shape[: len(lead)]
+        for lengths, size_, options in stages(geometry.lengths, size, stride, padding, dilation):
+            own = geometry_of(lengths, size_, **options)
+            x, out = out, backend.zeros((*first, *own.counts), wide, x)
+            for _, _, windows, elements in _taps(own):
+                out[windows] += _cast(backend, x[elements], wide)
         if scale != 1:
             out *= scale
         return _cast(backend, out, dtype)

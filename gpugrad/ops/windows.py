@@ -7,6 +7,7 @@ an int, or a tuple with one for each axis; ``padding`` may also have pairs, of w
 for the end of the axis. The axes before these, of any number, count images, channels and so on.
 """
 
+from ..backends.windows import stages
 from .by_name import library_function
 from .manipulation import vmap_unchanged
 
@@ -66,10 +67,14 @@ def _sum_windows_vjp(xp, g, x_shape, size, stride, padding, dilation, scale):
     n = len(size)
     if scale != 1:
         g = g * scale
-    lead, counts = g.shape[: len(g.shape) - n], g.shape[len(g.shape) - n :]
-    values = xp.reshape(g, (*lead, *[1] * n, *counts))
-    values = xp.broadcast_to(values, (*lead, *size, *counts))
-    return _sliding_windows_vjp(xp, values, x_shape, size, stride, padding, dilation)
+    for lengths, own, options in reversed(
+        stages(_lengths(x_shape, size), size, stride, padding, dilation)
+    ):
+        lead, counts = g.shape[: len(g.shape) - n], g.shape[len(g.shape) - n :]
+        values = xp.reshape(g, (*lead, *[1] * n, *counts))
+        values = xp.broadcast_to(values, (*lead, *own, *counts))
+        g = xp.add_windows(values, shape=lengths, **options)
+    return g
 
 
 sum_windows.vjp(x=_sum_windows_vjp).jvp("x")
