@@ -155,6 +155,34 @@ def test_what_is_left_to_numpy(x, y):
     assert large.computed(np.add, [x, y]) is None
 
 
+@pytest.mark.parametrize("dtype", "f4 f8 i4".split())
+def test_arrays_that_broadcast(monkeypatch, dtype):
+    """Random shapes, slices, orders of axes: NumPy's bits and layout, and its errors."""
+    monkeypatch.setattr(large, "_SHORTEST", 1)
+    rng, found = np.random.default_rng(0), 0
+    for _ in range(400):
+        shape = rng.integers(1, 5, rng.integers(1, 5))
+
+        def operand(shape=shape):
+            own = np.where(rng.random(len(shape)) < 0.3, 1, shape)[rng.integers(0, len(shape)) :]
+            x = rng.integers(-9, 9, (*own[:-1], 2 * own[-1])).astype(dtype)
+            x = x[..., :: rng.choice([-2, 2])] if rng.random() < 0.4 else x[..., : own[-1]]
+            return x if rng.random() < 0.8 else np.asfortranarray(x)
+
+        x, y = operand(), operand()
+        function = rng.choice(
+            [np.add, np.maximum, np.less, np.copysign] if dtype != "i4" else [np.add]
+        )
+        if (out := large.computed(function, [x, y])) is not None:
+            found += 1
+            same(out, function(x, y))
+    assert found > 200
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+        gpugrad.divide(drawn(8, 64), np.zeros(64, np.float32))
+    with pytest.raises(ValueError, match="divide"):
+        gpugrad.divide(drawn(8, 64), drawn(63))
+
+
 @pytest.mark.parametrize("dtype", "? i1 u4 i8 f2 f4 f8 c8".split())
 def test_copies(dtype):
     bits = np.random.default_rng(0).integers(0, 256, 64 * np.dtype(dtype).itemsize, np.uint8)

@@ -31,7 +31,7 @@
 //   x2 and out, which are 0 for an operand that has no such axis or is broadcast along it; 1, 0, 0,
 //   0 if there is none
 //
-// gg_map calls an inner loop of NumPy for parts of arrays whose elements lie side by side. gg_join
+// gg_map calls an inner loop of NumPy for parts of arrays, or of rows of them. gg_join
 // copies rows of several arrays side by side, or zeros in the place of an array without address.
 // gg_transpose copies matrices transposed.
 //
@@ -447,30 +447,47 @@ int64_t gg_product(int64_t number, char *object1, char *object2, char *object, i
 typedef struct {
     gg_loop *loop;
     void *data;
-    int64_t size, in_piece, count; // elements, those of a piece, and arrays
+    int64_t count, axes;    // of arrays; of the rows
+    const int64_t *lengths; // of the axes of the rows, then that of a row
+    const int64_t *steps;   // of each array along these, in bytes; 0 where it has a single number
+    int64_t parts, in_part; // of a row; elements of each but the last
+    int64_t tasks, in_piece; // parts of all rows; those of a piece
     char *x[4];
-    intptr_t steps[4];
     _Atomic int64_t errors;
 } Map;
 
 static void map_piece(void *context, int64_t number) {
     Map *map = context;
-    const int64_t first = number * map->in_piece;
-    const intptr_t length = least_of(map->in_piece, map->size - first);
-    if (length <= 0) return; // a small array has fewer pieces
-    char *x[4];
-    for (int i = 0; i < map->count; i++) x[i] = map->x[i] + first * map->steps[i];
+    const int64_t end = least_of((number + 1) * map->in_piece, map->tasks), axes = map->axes;
+    intptr_t steps[4];
+    int64_t errors = 0;
+    for (int i = 0; i < map->count; i++) steps[i] = map->steps[i * (axes + 1) + axes];
     feclearexcept(FE_ALL_EXCEPT);
-    map->loop(x, &length, map->steps, map->data);
-    map->errors |= float_errors();
+    for (int64_t task = number * map->in_piece; task < end; task++) {
+        const int64_t first = task % map->parts * map->in_part;
+        const intptr_t length = least_of(map->in_part, map->lengths[axes] - first);
+        char *x[4];
+        for (int i = 0; i < map->count; i++) x[i] = map->x[i] + first * steps[i];
+        int64_t row = task / map->parts;
+        for (int64_t axis = axes - 1; axis >= 0; row /= map->lengths[axis--])
+            for (int i = 0; i < map->count; i++)
+                x[i] += row % map->lengths[axis] * map->steps[i * (axes + 1) + axis];
+        if (length > 0) map->loop(x, &length, steps, map->data);
+        errors |= float_errors(); // which the next call may forget
+    }
+    map->errors |= errors;
 }
 
 // places: the addresses of the arrays' pointers to their elements, of `count` inputs and results.
-// steps: bytes from an element to the next one, 0 for a single number. Returns the errors.
-int64_t gg_map(gg_loop *loop, void *data, int64_t size, int64_t pieces, int64_t count,
-               char *const *const *places, const int64_t *steps) {
-    Map map = {loop, data, size, (size + pieces - 1) / pieces, count};
-    for (int i = 0; i < count; i++) map.x[i] = *places[i], map.steps[i] = steps[i];
+// For the rest see Map. Returns the errors.
+int64_t gg_map(gg_loop *loop, void *data, int64_t axes, const int64_t *lengths, int64_t pieces,
+               int64_t count, char *const *const *places, const int64_t *steps) {
+    int64_t rows = 1, length = lengths[axes];
+    for (int i = 0; i < axes; i++) rows *= lengths[i];
+    const int64_t parts = (pieces + rows - 1) / rows, tasks = parts * rows;
+    Map map = {loop,  data, count, axes, lengths, steps, parts, (length + parts - 1) / parts,
+               tasks, (tasks + pieces - 1) / pieces};
+    for (int i = 0; i < count; i++) map.x[i] = *places[i];
     gg_run(map_piece, &map, pieces);
     return map.errors;
 }

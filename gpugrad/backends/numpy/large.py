@@ -12,12 +12,13 @@ before a large array has been made by a copy, summed or multiplied, see `native.
 import ctypes
 import sys
 from functools import cache, partial, wraps
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import prod
 
 import numpy as np
 
 from ..native import base
+from ..native.loops import broadcast_strides, merged
 from . import noting
 from .threads import divided
 
@@ -27,6 +28,7 @@ _LONG = 1 << 9  # bytes of an array in a row, on average, of arrays that are joi
 _HEAVY = 1 << 15  # and in all rows, which take longer than Python's look at the array
 _SIZES = 1, 2, 4, 8  # bytes of an element of matrices that are copied transposed
 _MOST_ARRAYS = 4  # of a ufunc
+_SHORTEST = 64  # elements of a row of arrays that broadcast
 _Places = ctypes.c_void_p * _MOST_ARRAYS
 _MOST_KERNELS = 16  # of a rule, such as those for several numbers beside the arrays
 _MOST_SEEN = 64  # constants of a rule that are remembered, such as the last keys of dropout
@@ -89,24 +91,33 @@ def computed(ufunc, inputs, out=None):
 
     inputs: arrays, at least one of them with axes, and Python numbers.
     """
-    shape, kinds = None, []
+    arrays, kinds = [], []
     for x in inputs:
         if not isinstance(x, np.ndarray):
             kinds.append(type(x))
-        elif not x.ndim:
+        elif x.ndim == 0:
             kinds.append((x.dtype,))
-        elif _is_plain(x, x.shape if shape is None else shape):
-            shape = x.shape
+        elif type(x) is np.ndarray and x.flags.aligned:
+            arrays.append(x)
             kinds.append(x.dtype)
         else:
             return None
-    loop = shape and _loop(ufunc, *kinds)
+    loop = arrays and _loop(ufunc, *kinds)
     if not loop or not _has_threads() or _reports_errors(ufunc):
         return None
     if loop.has_numbers:
         try:
             inputs = noting.as_arrays(inputs, loop.dtypes)
         except OverflowError:  # a number that the dtype cannot hold
+            return None
+    shape = arrays[0].shape
+    are_plain = all(_is_plain(x, shape) for x in arrays)
+    if not are_plain:
+        try:
+            shape = np.broadcast_shapes(*[x.shape for x in arrays])
+        except ValueError:  # as NumPy will say
+            return None
+        if ufunc not in noting.EXACT or prod(shape) < base.LEAST:
             return None
     dtype = loop.dtypes[-1]
     if out is not None and not (
@@ -116,7 +127,13 @@ def computed(ufunc, inputs, out=None):
     # NumPy computes again where it reports an error, and needs the inputs for that.
     is_apart = out is not None and not any(np.may_share_memory(x, out) for x in inputs)
     result = out if is_apart else np.empty(shape, dtype)
-    errors = _map(loop, *inputs, result)
+    lengths, steps = ([result.size], loop.steps) if are_plain else _rows(shape, *inputs, result)
+    if not lengths:
+        return None
+    errors = base.base().gg_map(
+        loop.function, loop.data, len(lengths) - 1, _int64(*lengths), _PIECES, loop.count,
+        _Places(*map(base.place, (*inputs, result))), steps,
+    )  # fmt: skip
     if errors and base.is_reported(errors):
         return None
     if out is None:
@@ -235,13 +252,20 @@ def _has_threads():
     return base.are_allowed() and hasattr(base.base(), "gg_map")
 
 
-def _map(loop, *arrays):
-    """Run a loop for parts of inputs and a result; returns the errors."""
-    places = _Places(*map(base.place, arrays))
-    size = arrays[-1].size
-    return base.base().gg_map(
-        loop.function, loop.data, size, _PIECES, len(arrays), places, loop.steps
-    )
+def _int64(*numbers):
+    return (ctypes.c_int64 * len(numbers))(*numbers)
+
+
+def _rows(shape, *arrays):
+    """The lengths of as few axes as possible for arrays in C order that broadcast to a shape, and
+    the steps of each array along them; no lengths for other arrays, and for short rows."""
+    rows = [broadcast_strides(x, shape) for x in arrays]
+    for row in rows:
+        steps = [step for step in row if step]
+        if steps != sorted(steps, reverse=True) or (steps and steps[-1] < 0):
+            return (), None
+    lengths, rows = merged([n for n in shape if n > 1], *rows)
+    return (lengths, _int64(*chain(*rows))) if lengths[-1:] >= (_SHORTEST,) else ((), None)
 
 
 def _is_plain(x, shape):
@@ -267,13 +291,13 @@ class _Loop:
 
     function, data: the addresses of the loop and of its data.
     dtypes: of the inputs and the result.
-    steps: bytes from one element to the next, 0 for a single one.
+    steps: bytes from one element to the next, 0 for a single one. count: how many there are.
     has_numbers: whether Python numbers are among the inputs.
     """
 
     def __init__(self, function, data, dtypes, steps, has_numbers=False):
         self.function, self.data, self.dtypes = function, data, dtypes
-        self.steps = (ctypes.c_int64 * _MOST_ARRAYS)(*steps)
+        self.steps, self.count = _int64(*steps), len(steps)
         self.has_numbers = has_numbers
 
 

@@ -152,7 +152,7 @@ def bound_ufunc(ufunc, inputs, out):
     results of these functions are copied into such memory.
     """
     inputs = _with_arrays(ufunc, inputs)
-    if ufunc not in _EXACT:
+    if ufunc not in EXACT:
         steps = [step for n, step in zip(out.shape, out.strides, strict=True) if n > 1]
         if steps and min(steps) != out.itemsize:
             return partial(by_copy, out, ufunc, *inputs)
@@ -189,7 +189,7 @@ def as_arrays(inputs, dtypes):
 
 
 # Ufuncs with the same bits wherever the elements lie in memory.
-_EXACT = {
+EXACT = {
     np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.absolute,
     np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, np.bitwise_and,
     np.bitwise_or, np.bitwise_xor, np.invert, np.maximum, np.minimum, clip, np.square, np.sqrt,

@@ -322,7 +322,7 @@ def use(library):
     library.gg_threads.argtypes = [number]
     library.gg_product.argtypes = [number, place, place, place, number]
     library.gg_product.restype = library.gg_map.restype = number
-    library.gg_map.argtypes = [place, place, number, number, number, place, place]
+    library.gg_map.argtypes = [place, place, number, place, number, number, place, place]
     library.gg_join.argtypes = [place, number, place, number, number]
     library.gg_transpose.argtypes = [place, place, *[number] * 5]
     library.gg_join.restype = library.gg_transpose.restype = None
