@@ -17,8 +17,6 @@ import gpugrad
 from gpugrad.numpy._protocols import FUNCTIONS, _parameters, name_of
 
 EXAMPLES = Path(__file__).parent / "examples"
-# What NumPy's functions do with Tensors, by their names below headings.
-OF_NUMPY = Path(__file__).parent / "numpy.txt"
 
 # The page of each name of `gpugrad` itself: its title, and the name or the modules that define it.
 TOPICS = {
@@ -257,10 +255,10 @@ def name_page(names):
     text += f".. currentmodule:: {space}\n\n"
     kind = "class" if inspect.isclass(value) else "function"
     if _from_numpy(value):
-        text += f".. py:{kind}:: {last}{arguments(value)}\n\n{described()[first][1]}\n"
+        text += f".. py:{kind}:: {last}{arguments(value)}\n\n{described()[first][1]}"
         if fixed := ", ".join(f"``{n}``" for n in refused(first)):
             text += (
-                "\n    Where a Tensor requires a gradient or is on a GPU, NumPy's other arguments "
+                "    Where a Tensor requires a gradient or is on a GPU, NumPy's other arguments "
                 f"must have their default values: {fixed}.\n"
             )
     else:
@@ -305,16 +303,14 @@ def refused(name):
 
 @cache
 def described():
-    """The heading and the text of each of NumPy's functions, from `OF_NUMPY`, by its page.
+    """The heading and the text of each of NumPy's functions, from a file, by its page.
 
     Those of which this package has the docstring have no text there.
     """
-    found, title = {}, ""
-    for entry in re.split(r"\n+(?=\S)", OF_NUMPY.read_text("utf-8").strip()):
-        name, _, text = entry.partition("\n")
-        if name.startswith("# "):
-            title = name[2:]
-        else:
+    file, found = EXAMPLES.with_name("numpy.txt"), {}
+    _, *parts = re.split(r"^# (.*)\n", file.read_text("utf-8") + "\n", flags=re.MULTILINE)
+    for title, section in zip(parts[::2], parts[1::2], strict=True):
+        for name, text in re.findall(r"^(\S+)\n((?:\n| .*\n)*)", section, re.MULTILINE):
             found[f"gpugrad.numpy.{name}"] = title, text
     return found
 

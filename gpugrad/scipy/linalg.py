@@ -97,7 +97,12 @@ _triangular.vmap(_vmap_solver)
 def cholesky(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Tensor:
-    """The upper triangular U with ``a = U^H @ U``; if ``lower``, L with ``a = L @ L^H``."""
+    """The upper triangular U with ``a = U^H @ U``; if ``lower``, L with ``a = L @ L^H``.
+
+    ``(..., n, n) -> (..., n, n)``, for Hermitian matrices, of which only the triangle is read that
+    the result fills. The gradient is Hermitian too. Raises an error for a matrix that is not
+    positive definite.
+    """
     (a,) = floating(a)
     return _linalg.cholesky(a, upper=not lower)
 
@@ -115,7 +120,12 @@ def cho_factor(
 def cho_solve(
     c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True
 ) -> Tensor:
-    """The solution of ``a @ x = b``, where ``c_and_lower`` is ``cho_factor(a)``."""
+    """The solution of ``a @ x = b``, where ``c_and_lower`` is ``cho_factor(a)``.
+
+    b: ``(n,)`` or ``(..., n, k)``, for ``a (..., n, n)``; the result has the same shape.
+
+    By two triangular systems, so that one factor serves many ``b``. Both have gradients.
+    """
     c, lower = c_and_lower
     between = solve_triangular(c, b, 0 if lower else 2, lower)
     return solve_triangular(c, between, 2 if lower else 0, lower)
@@ -378,7 +388,11 @@ def lu(
 
 
 def block_diag(*arrs: Any) -> Tensor:
-    """A matrix with these matrices on its diagonal; numbers and vectors count as rows."""
+    """A matrix with these matrices on its diagonal; numbers and vectors count as rows.
+
+    Matrices ``(m, n)`` and ``(p, q)`` give ``(m + p, n + q)``, with 0 elsewhere. Each gets its part
+    of the gradient. Raises ValueError for an array with more than two axes.
+    """
     blocks = [x.reshape(1, x.size) if x.ndim < 2 else x for x in floating(*arrs or ([[]],))]
     if any(x.ndim > 2 for x in blocks):
         raise ValueError(f"block_diag: all must be matrices, not {[x.shape for x in blocks]}")

@@ -39,7 +39,11 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Te
 
 
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Tensor:
-    """The cross-correlation: `convolve` with the conjugate of ``in2`` in reverse order."""
+    """The cross-correlation: `convolve` with the conjugate of ``in2`` in reverse order.
+
+    Of vectors, the sums ``sum(in1[i + k] * conj(in2[i]))`` for all k. ``mode`` and ``method`` are
+    those of `convolve`. Raises ValueError for arrays with different numbers of axes.
+    """
     x, y = _two("correlate", in1, in2)
     return convolve(x, ops.conj(ops.flip(y)), mode, method)
 

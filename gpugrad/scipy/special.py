@@ -1,7 +1,8 @@
 """The functions of `gpugrad.special`, and SciPy's other names for them.
 
 Without a Tensor among their arguments they are SciPy's own: the results of numbers, lists and NumPy
-arrays are constants, as in `gpugrad.numpy`.
+arrays are constants, as in `gpugrad.numpy`. With one, integer tensors become float32, and arguments
+that have no gradient, such as the order of a Bessel function, must not require one.
 """
 
 from functools import wraps as _wraps

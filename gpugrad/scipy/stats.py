@@ -110,7 +110,8 @@ class _Distribution:
         upper: float = math.inf,
         **functions: Any,
     ) -> None:
-        self._name, self.__doc__, self.shapes = name, doc, tuple(shapes.split())
+        self._name, self.shapes = name, tuple(shapes.split())
+        self.__doc__ = f"{doc}\n\n    {type(self).__doc__ or ''}"
         self.lower, self.upper = lower, upper
         self._signature = Signature([*map(_parameter, self.shapes), *self.parameters])
         cdf, sf = functions["cdf"], functions["sf"]
@@ -229,6 +230,15 @@ def _log_of_probability(p, complement):
 
 
 class _Continuous(_Distribution):
+    """With ``loc`` and ``scale`` it is the distribution of ``scale * x + loc``.
+
+    Its methods ``pdf``, ``logpdf``, ``cdf``, ``sf``, ``logcdf`` and ``logsf`` take points, and
+    ``ppf`` and ``isf`` probabilities, then the parameters, all of which broadcast; ``rvs`` takes
+    the parameters, ``size`` and ``random_state``. All results have gradients by the points and by
+    all parameters. Outside the support a density is 0, with gradient 0. For parameters that are
+    not valid, such as a ``scale`` that is not positive, they are nan.
+    """
+
     def logpdf(self, x: Any, *args: Any, **keywords: Any) -> Tensor:
         """The logarithm of the density at ``x``."""
         y, shapes, scale, valid = self._standard(x, args, keywords)
@@ -252,7 +262,7 @@ def _symmetric(name, doc, shapes="", *, cdf, ppf, **functions):
 
 
 norm = _symmetric(
-    "norm", "The normal distribution.",
+    "norm", "The normal distribution, ``exp(-x**2 / 2) / sqrt(2 * pi)``.",
     logpdf=lambda x: -x * x / 2 - LOG_2_PI / 2,
     cdf=special.ndtr, logcdf=special.log_ndtr, ppf=special.ndtri,
 )  # fmt: skip
@@ -271,7 +281,8 @@ def _t_ppf(q, df):
 
 
 t = _symmetric(
-    "t", "Student's t distribution with ``df`` degrees of freedom.", "df",
+    "t", "Student's t distribution with ``df`` degrees of freedom, "
+    "``(1 + x**2 / df)**(-(df + 1) / 2) / (sqrt(df) * beta(df / 2, 1 / 2))``.", "df",
     logpdf=_t_logpdf, cdf=lambda x, df: special.stdtr(df, x), ppf=_t_ppf,
 )  # fmt: skip
 
@@ -295,12 +306,12 @@ laplace = _symmetric(
     ppf=_laplace_ppf,
 )  # fmt: skip
 logistic = _symmetric(
-    "logistic", "The logistic distribution.",
+    "logistic", "The logistic distribution, ``exp(-x) / (1 + exp(-x))**2``.",
     logpdf=lambda x: special.log_expit(x) + special.log_expit(-x),
     cdf=special.expit, logcdf=special.log_expit, ppf=special.logit,
 )  # fmt: skip
 gamma = _Continuous(
-    "gamma", "The gamma distribution with shape ``a``.", "a", 0.0,
+    "gamma", "The gamma distribution, ``x**(a - 1) * exp(-x) / gamma(a)``.", "a", 0.0,
     logpdf=lambda x, a: special.xlogy(a - 1, x) - x - special.gammaln(a),
     cdf=lambda x, a: special.gammainc(a, x),
     sf=lambda x, a: special.gammaincc(a, x),
@@ -308,7 +319,7 @@ gamma = _Continuous(
     isf=lambda q, a: special.gammainccinv(a, q),
 )  # fmt: skip
 chi2 = _Continuous(
-    "chi2", "The chi-square distribution with ``df`` degrees of freedom.", "df", 0.0,
+    "chi2", "The chi-square distribution: that of twice a `gamma` of shape ``df / 2``.", "df", 0.0,
     logpdf=lambda x, df: (
         special.xlogy(df / 2 - 1, x) - (x + df * LOG_2) / 2 - special.gammaln(df / 2)
     ),
@@ -318,7 +329,8 @@ chi2 = _Continuous(
     isf=lambda q, df: special.chdtri(df, q),
 )  # fmt: skip
 beta = _Continuous(
-    "beta", "The beta distribution with shapes ``a`` and ``b``, between 0 and 1.", "a b", 0.0, 1.0,
+    "beta", "The beta distribution, ``x**(a - 1) * (1 - x)**(b - 1) / beta(a, b)`` from 0 to 1.",
+    "a b", 0.0, 1.0,
     logpdf=lambda x, a, b: (
         special.xlogy(a - 1, x) + special.xlog1py(b - 1, -x) - special.betaln(a, b)
     ),
@@ -355,14 +367,17 @@ lognorm = _Continuous(
 
 
 class _Discrete(_Distribution):
-    """A distribution of counts.
+    """With ``loc`` it is the distribution of ``k + loc``.
 
-    Quantiles are step functions, and so is the distribution function of the points; their gradients
-    are 0.
-
-    functions: besides those of other distributions, ``bound`` gives a count at which the
-        distribution function is 1, up to rounding.
+    Its methods ``pmf``, ``logpmf``, ``cdf``, ``sf``, ``logcdf`` and ``logsf`` take points, and
+    ``ppf`` and ``isf`` probabilities, then the parameters, all of which broadcast; ``rvs`` takes
+    the parameters, ``size`` and ``random_state``. Probabilities have gradients by the parameters.
+    Quantiles are step functions, and so is the distribution function of the points; their
+    gradients are 0. For parameters that are not valid, results are nan.
     """
+
+    # Besides the functions of other distributions, ``bound`` gives a count at which the
+    # distribution function is 1, up to rounding.
 
     parameters = (_parameter("loc", default=0),)
     inside = 0.0
@@ -414,7 +429,7 @@ class _Discrete(_Distribution):
 _HALVINGS = 48  # float32 and float64 count no further than 2**24 and 2**53
 
 poisson = _Discrete(
-    "poisson", "The Poisson distribution of mean ``mu``.", "mu",
+    "poisson", "The Poisson distribution of mean ``mu``, ``mu**k * exp(-mu) / k!``.", "mu",
     valid=lambda mu: mu >= 0,
     logpmf=lambda k, mu: special.xlogy(k, mu) - special.gammaln(k + 1) - mu,
     cdf=special.pdtr, sf=special.pdtrc,

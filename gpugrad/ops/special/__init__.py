@@ -1,9 +1,9 @@
 """Special functions, with SciPy's names and arguments; a module for each family.
 
-All of them broadcast their inputs and take real numbers, and all are elementwise except
-`softmax`, `log_softmax` and `logsumexp`. For NumPy arrays and the CPU arrays of other libraries,
-SciPy computes the values; for CuPy, `cupyx.scipy.special`; for PyTorch, its own functions where
-it has them.
+All of them broadcast their inputs and take real numbers, and all are elementwise except `softmax`,
+`log_softmax` and `logsumexp`. Integer tensors become float32. For NumPy arrays and the CPU arrays
+of other libraries, SciPy computes the values; for CuPy, `cupyx.scipy.special`; for PyTorch, its own
+functions where it has them.
 
 Most gradients are closed formulas and exist to every order. Some parameters have no such
 formula: the shape parameters of incomplete gamma and beta functions, the degrees of freedom of

@@ -18,22 +18,43 @@ def _gamma_pdf(xp, a, x):
 
 @special_function(differences=("a",), density=_gamma_pdf)
 def gammainc(a, x):
-    """Regularized lower incomplete gamma function."""
+    """Regularized lower incomplete gamma function.
+
+    The integral of ``t**(a - 1) * exp(-t)`` from 0 to ``x``, divided by ``gamma(a)``: the
+    probability of at most ``x`` under the gamma distribution of shape ``a``. The inputs broadcast.
+    It is nan where ``x`` is negative. The gradient to ``x`` is ``x**(a - 1) * exp(-x) / gamma(a)``;
+    that to ``a`` comes from differences.
+    """
 
 
 @special_function(differences=("a",), density=_gamma_pdf, falls=True)
 def gammaincc(a, x):
-    """Regularized upper incomplete gamma function, ``1 - gammainc(a, x)``."""
+    """Regularized upper incomplete gamma function, ``1 - gammainc(a, x)``.
+
+    The integral of ``t**(a - 1) * exp(-t)`` from ``x`` to infinity, divided by ``gamma(a)``. The
+    inputs broadcast. It keeps its digits where it is small, and is nan where ``x`` is negative. The
+    gradient to ``x`` is ``-x**(a - 1) * exp(-x) / gamma(a)``; that to ``a`` comes from differences.
+    """
 
 
 @special_function(inverse_of="gammainc", density=_gamma_pdf)
 def gammaincinv(a, y):
-    """Inverse of `gammainc`: the ``x`` with ``gammainc(a, x) = y``."""
+    """Inverse of `gammainc`: the ``x`` with ``gammainc(a, x) = y``.
+
+    The inputs broadcast; ``y`` is from 0 to 1, and beyond the result is nan. The gradient to ``y``
+    is 1 divided by that of `gammainc` to ``x``; that to ``a`` follows from the one of `gammainc` to
+    ``a``.
+    """
 
 
 @special_function(inverse_of="gammaincc", density=_gamma_pdf, falls=True)
 def gammainccinv(a, y):
-    """Inverse of `gammaincc`: the ``x`` with ``gammaincc(a, x) = y``."""
+    """Inverse of `gammaincc`: the ``x`` with ``gammaincc(a, x) = y``.
+
+    The inputs broadcast; ``y`` is from 0 to 1, and beyond the result is nan. It keeps its digits
+    where ``y`` is small. The gradient to ``y`` is 1 divided by that of `gammaincc` to ``x``; that
+    to ``a`` follows from the one of `gammaincc` to ``a``.
+    """
 
 
 @special_function(
@@ -42,7 +63,12 @@ def gammainccinv(a, y):
     x=lambda xp, g, a, b, x: g * a * _gamma_pdf(xp, b, a * x),
 )
 def gdtr(a, b, x):
-    """Distribution function of the gamma distribution with rate ``a`` and shape ``b``."""
+    """Distribution function of the gamma distribution with rate ``a`` and shape ``b``.
+
+    It is ``gammainc(b, a * x)``. The inputs broadcast. The gradients to ``x`` and ``a`` are the
+    density of `gammainc` at ``a * x``, times ``a`` and times ``x``; that to ``b`` comes from
+    differences.
+    """
 
 
 @special_function(
@@ -51,7 +77,12 @@ def gdtr(a, b, x):
     x=lambda xp, g, a, b, x: -g * a * _gamma_pdf(xp, b, a * x),
 )
 def gdtrc(a, b, x):
-    """Survival function of the gamma distribution with rate ``a`` and shape ``b``."""
+    """Survival function of the gamma distribution with rate ``a`` and shape ``b``.
+
+    It is ``gammaincc(b, a * x)``, which keeps its digits where it is small. The inputs broadcast.
+    The gradients to ``x`` and ``a`` are minus those of `gdtr`; that to ``b`` comes from
+    differences.
+    """
 
 
 def _chi2_pdf(xp, v, x):
@@ -60,17 +91,31 @@ def _chi2_pdf(xp, v, x):
 
 @special_function(differences=("v",), density=_chi2_pdf)
 def chdtr(v, x):
-    """Distribution function of the chi-square distribution with ``v`` degrees of freedom."""
+    """Distribution function of the chi-square distribution with ``v`` degrees of freedom.
+
+    The probability of at most ``x``, ``gammainc(v / 2, x / 2)``. The inputs broadcast. The gradient
+    to ``x`` is the density; that to ``v`` comes from differences.
+    """
 
 
 @special_function(differences=("v",), density=_chi2_pdf, falls=True)
 def chdtrc(v, x):
-    """Survival function of the chi-square distribution with ``v`` degrees of freedom."""
+    """Survival function of the chi-square distribution with ``v`` degrees of freedom.
+
+    The probability of more than ``x``, ``gammaincc(v / 2, x / 2)``, which keeps its digits where it
+    is small. The inputs broadcast. The gradient to ``x`` is minus the density; that to ``v`` comes
+    from differences.
+    """
 
 
 @special_function(inverse_of="chdtrc", density=_chi2_pdf, falls=True)
 def chdtri(v, p):
-    """Inverse of `chdtrc`: the ``x`` with ``chdtrc(v, x) = p``."""
+    """Inverse of `chdtrc`: the ``x`` with ``chdtrc(v, x) = p``.
+
+    Of the survival function, as in SciPy, not of `chdtr`. The inputs broadcast. The gradient to
+    ``p`` is minus 1 divided by the density at the result; that to ``v`` follows from the one of
+    `chdtrc`.
+    """
 
 
 def _poisson_pdf(xp, k, m):
@@ -96,7 +141,11 @@ def pdtrc(k, m):
 
 @special_function(y=lambda xp, g, k, out: -g / _poisson_pdf(xp, k, out))
 def pdtri(k, y):
-    """Inverse of `pdtr`: the ``m`` with ``pdtr(k, m) = y``. The count ``k`` gets no gradient."""
+    """Inverse of `pdtr`: the ``m`` with ``pdtr(k, m) = y``. The count ``k`` gets no gradient.
+
+    The inputs broadcast. The gradient to ``y`` is minus 1 divided by the probability of exactly
+    ``floor(k)`` events at the result.
+    """
 
 
 def _beta_pdf(xp, a, b, x):
@@ -107,17 +156,31 @@ def _beta_pdf(xp, a, b, x):
 
 @special_function(differences=("a", "b"), density=_beta_pdf)
 def betainc(a, b, x):
-    """Regularized incomplete beta function."""
+    """Regularized incomplete beta function.
+
+    The integral of ``t**(a - 1) * (1 - t)**(b - 1)`` from 0 to ``x``, divided by ``beta(a, b)``:
+    the probability of at most ``x`` under the beta distribution. The inputs broadcast, and ``x`` is
+    from 0 to 1. The gradient to ``x`` is the integrand at ``x`` over ``beta(a, b)``; those to ``a``
+    and ``b`` come from differences.
+    """
 
 
 @special_function(differences=("a", "b"), density=_beta_pdf, falls=True)
 def betaincc(a, b, x):
-    """Complement of the regularized incomplete beta function, ``1 - betainc(a, b, x)``."""
+    """Complement of the regularized incomplete beta function, ``1 - betainc(a, b, x)``.
+
+    It keeps its digits where it is small. The inputs broadcast, and ``x`` is from 0 to 1. The
+    gradient to ``x`` is minus that of `betainc`; those to ``a`` and ``b`` come from differences.
+    """
 
 
 @special_function(inverse_of="betainc", density=_beta_pdf)
 def betaincinv(a, b, y):
-    """Inverse of `betainc`: the ``x`` with ``betainc(a, b, x) = y``."""
+    """Inverse of `betainc`: the ``x`` with ``betainc(a, b, x) = y``.
+
+    The inputs broadcast, and ``y`` is from 0 to 1. The gradient to ``y`` is 1 divided by that of
+    `betainc` to ``x``; those to ``a`` and ``b`` follow from the ones of `betainc`.
+    """
 
 
 def _f_pdf(xp, dfn, dfd, x):
@@ -130,17 +193,31 @@ def _f_pdf(xp, dfn, dfd, x):
 
 @special_function(differences=("dfn", "dfd"), density=_f_pdf)
 def fdtr(dfn, dfd, x):
-    """Distribution function of the F distribution with ``dfn`` and ``dfd`` degrees of freedom."""
+    """Distribution function of the F distribution with ``dfn`` and ``dfd`` degrees of freedom.
+
+    The probability of at most ``x``, ``betainc(dfn / 2, dfd / 2, dfn * x / (dfd + dfn * x))``. The
+    inputs broadcast. The gradient to ``x`` is the density; those to the degrees of freedom come
+    from differences.
+    """
 
 
 @special_function(differences=("dfn", "dfd"), density=_f_pdf, falls=True)
 def fdtrc(dfn, dfd, x):
-    """Survival function of the F distribution with ``dfn`` and ``dfd`` degrees of freedom."""
+    """Survival function of the F distribution with ``dfn`` and ``dfd`` degrees of freedom.
+
+    The probability of more than ``x``, which keeps its digits where it is small. The inputs
+    broadcast. The gradient to ``x`` is minus the density; those to the degrees of freedom come from
+    differences.
+    """
 
 
 @special_function(inverse_of="fdtr", density=_f_pdf)
 def fdtri(dfn, dfd, p):
-    """Inverse of `fdtr`: the ``x`` with ``fdtr(dfn, dfd, x) = p``."""
+    """Inverse of `fdtr`: the ``x`` with ``fdtr(dfn, dfd, x) = p``.
+
+    The inputs broadcast. The gradient to ``p`` is 1 divided by the density at the result; those to
+    the degrees of freedom follow from the ones of `fdtr`.
+    """
 
 
 def _t_pdf(xp, df, t):
@@ -151,12 +228,21 @@ def _t_pdf(xp, df, t):
 
 @special_function(differences=("df",), density=_t_pdf)
 def stdtr(df, t):
-    """Distribution function of Student's t distribution with ``df`` degrees of freedom."""
+    """Distribution function of Student's t distribution with ``df`` degrees of freedom.
+
+    The probability of at most ``t``. The inputs broadcast. The gradient to ``t`` is the density,
+    ``gamma((df + 1) / 2) / (gamma(df / 2) * sqrt(pi * df)) * (1 + t**2 / df)**(-(df + 1) / 2)``;
+    that to ``df`` comes from differences.
+    """
 
 
 @special_function(inverse_of="stdtr", density=_t_pdf)
 def stdtrit(df, p):
-    """Inverse of `stdtr`: the ``t`` with ``stdtr(df, t) = p``."""
+    """Inverse of `stdtr`: the ``t`` with ``stdtr(df, t) = p``.
+
+    The inputs broadcast. The gradient to ``p`` is 1 divided by the density at the result; that to
+    ``df`` follows from the one of `stdtr`.
+    """
 
 
 def _binomial_pdf(xp, k, n, p):
@@ -211,4 +297,8 @@ def nbdtrc(k, n, p):
 
 @special_function(y=lambda xp, g, k, n, out: g / _beta_pdf(xp, n, k + 1, out))
 def nbdtri(k, n, y):
-    """Inverse of `nbdtr`: the ``p`` with ``nbdtr(k, n, p) = y``. The counts get no gradient."""
+    """Inverse of `nbdtr`: the ``p`` with ``nbdtr(k, n, p) = y``. The counts get no gradient.
+
+    The inputs broadcast. The gradient to ``y`` is 1 divided by that of `nbdtr` to ``p`` at the
+    result.
+    """

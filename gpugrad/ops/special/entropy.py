@@ -5,7 +5,11 @@ from .common import at_least_float32, special_function
 
 @special_function(x=lambda xp, g, x: -g * (1 + xp.log(x)))
 def entr(x):
-    """Entropy ``-x * log(x)``: 0 at 0, where its slope is infinite, and -inf below."""
+    """Entropy ``-x * log(x)``: 0 at 0, where its slope is infinite, and -inf below.
+
+    Elementwise, ``(...) -> (...)``, with the gradient ``-1 - log(x)``. The sum over the
+    probabilities of a distribution is its entropy.
+    """
 
 
 def _xlogy_y(xp, g, x, y):
@@ -96,4 +100,9 @@ def _pseudo_huber_delta(xp, g, delta, r):
     delta=_pseudo_huber_delta, r=lambda xp, g, delta, r: g * r / xp.sqrt(1 + (r / delta) ** 2)
 )
 def pseudo_huber(delta, r):
-    """Smooth form of Huber's loss, ``delta**2 * (sqrt(1 + (r / delta)**2) - 1)``."""
+    """Smooth form of Huber's loss, ``delta**2 * (sqrt(1 + (r / delta)**2) - 1)``.
+
+    The inputs broadcast. It is about ``r**2 / 2`` where ``r`` is small, and grows with the slope
+    ``delta`` where it is large. The gradient to ``r`` is ``r / sqrt(1 + (r / delta)**2)``, and
+    ``delta`` has one, too.
+    """

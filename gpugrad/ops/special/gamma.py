@@ -9,22 +9,39 @@ from .common import parameter_slope, special_function
 
 @special_function(x=lambda xp, g, x, out: g * (out * xp.special.psi(x)))
 def gamma(x):
-    """Gamma function; at its poles, 0 and the negative integers, the gradient is nan."""
+    """Gamma function; infinite at 0, as is its gradient, and nan at the negative integers.
+
+    Elementwise, ``(...) -> (...)``: the integral of ``t**(x - 1) * exp(-t)`` from 0 to infinity,
+    where ``x`` is positive. It is ``(n - 1)!`` at an integer n. The gradient is
+    ``gamma(x) * psi(x)``. Where it overflows, `gammaln` does not.
+    """
 
 
 @special_function(x=lambda xp, g, x: g * xp.special.psi(x))
 def gammaln(x):
-    """Logarithm of the absolute value of the gamma function."""
+    """Logarithm of the absolute value of the gamma function.
+
+    Elementwise, ``(...) -> (...)``, with the gradient ``psi(x)``. It is inf at 0 and the negative
+    integers.
+    """
 
 
 @special_function(x=lambda xp, g, x: g * xp.special.psi(xp.where(x < 0, math.nan, x)))
 def loggamma(x):
-    """Logarithm of the gamma function; nan where ``x`` is negative."""
+    """Logarithm of the gamma function; nan where ``x`` is negative.
+
+    Elementwise, ``(...) -> (...)``, with the gradient ``psi(x)``. It is inf at 0. `gammaln` takes
+    negative numbers, too.
+    """
 
 
 @special_function(x=zero_vjp)
 def gammasgn(x):
-    """Sign of the gamma function. Its gradient is 0 everywhere."""
+    """Sign of the gamma function. Its gradient is 0 everywhere.
+
+    Elementwise, ``(...) -> (...)``: 1 where ``x`` is positive, 1 or -1 between negative integers,
+    and nan at these. ``gammasgn(x) * exp(gammaln(x))`` is ``gamma(x)``.
+    """
 
 
 def _rgamma_x(xp, g, x, out):
@@ -38,12 +55,20 @@ def _rgamma_x(xp, g, x, out):
 
 @special_function(x=_rgamma_x)
 def rgamma(x):
-    """Reciprocal of the gamma function, which has no poles."""
+    """Reciprocal of the gamma function, which has no poles.
+
+    Elementwise, ``(...) -> (...)``, with the gradient ``-psi(x) / gamma(x)``. At 0 and the negative
+    integers, the poles of `gamma`, it is 0, and its gradient is finite.
+    """
 
 
 @special_function(x=lambda xp, g, x: g * xp.special.zeta(2.0, x))
 def psi(x):
-    """Digamma function, the derivative of `gammaln`; also named `digamma`."""
+    """Digamma function, the derivative of `gammaln`; also named `digamma`.
+
+    Elementwise, ``(...) -> (...)``, with the gradient ``polygamma(1, x)``. It is -inf at 0 and nan
+    at the negative integers.
+    """
 
 
 digamma = psi
@@ -51,7 +76,11 @@ digamma = psi
 
 @special_function(x=lambda xp, g, n, x: g * xp.special.polygamma(n + 1, x))
 def polygamma(n, x):
-    """The ``n``-th derivative of `psi`; the integer order ``n`` gets no gradient."""
+    """The ``n``-th derivative of `psi`; the integer order ``n`` gets no gradient.
+
+    Elementwise; the inputs broadcast. The gradient to ``x`` is ``polygamma(n + 1, x)``. For
+    ``n = 0`` it is `psi`.
+    """
 
 
 @elementwise
@@ -85,7 +114,11 @@ def _betaln_slope(xp, a, b):
     b=lambda xp, g, a, b, out: g * (out * _betaln_slope(xp, b, a)),
 )
 def beta(a, b):
-    """Beta function ``gamma(a) * gamma(b) / gamma(a + b)``."""
+    """Beta function ``gamma(a) * gamma(b) / gamma(a + b)``.
+
+    The inputs broadcast. The gradients are ``beta(a, b) * (psi(a) - psi(a + b))`` to ``a``, and the
+    same with ``b`` in place of ``a``. Where it underflows, `betaln` does not.
+    """
 
 
 @special_function(
@@ -93,7 +126,11 @@ def beta(a, b):
     b=lambda xp, g, a, b: g * _betaln_slope(xp, b, a),
 )
 def betaln(a, b):
-    """Logarithm of the absolute value of the beta function."""
+    """Logarithm of the absolute value of the beta function.
+
+    The inputs broadcast. It is ``gammaln(a) + gammaln(b) - gammaln(a + b)``, without loss of
+    digits. The gradients are ``psi(a) - psi(a + b)`` and ``psi(b) - psi(a + b)``.
+    """
 
 
 @special_function(
@@ -101,7 +138,12 @@ def betaln(a, b):
     m=lambda xp, g, z, m, out: g * (out * xp.special.psi(z + m)),
 )
 def poch(z, m):
-    """Pochhammer's symbol, the rising factorial ``gamma(z + m) / gamma(z)``."""
+    """Pochhammer's symbol, the rising factorial ``gamma(z + m) / gamma(z)``.
+
+    The inputs broadcast. For an integer ``m`` it is the product
+    ``z * (z + 1) * ... * (z + m - 1)``. The gradients are ``poch(z, m) * (psi(z + m) - psi(z))`` to
+    ``z`` and ``poch(z, m) * psi(z + m)`` to ``m``.
+    """
 
 
 @special_function(
@@ -121,7 +163,11 @@ def _zetac_x(xp, g, x, out):
 
 @special_function(x=_zetac_x)
 def zetac(x):
-    """Riemann's zeta function minus 1; its gradient is that of `zeta`."""
+    """Riemann's zeta function minus 1; its gradient is that of `zeta`.
+
+    Elementwise, ``(...) -> (...)``: the sum of ``k ** -x`` over k from 2. It keeps its digits where
+    ``x`` is large.
+    """
 
 
 @elementwise

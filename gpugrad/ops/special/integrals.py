@@ -7,12 +7,19 @@ from .common import at_least_float32, near_zero, polynomial, special_function
 
 @special_function(x=lambda xp, g, x: -g * xp.exp(-x) / x)
 def exp1(x):
-    """Exponential integral: the integral of ``exp(-t) / t`` from ``x`` to infinity; nan below 0."""
+    """Exponential integral: the integral of ``exp(-t) / t`` from ``x`` to infinity; nan below 0.
+
+    Elementwise, ``(...) -> (...)``, with the gradient ``-exp(-x) / x``. It is inf at 0.
+    """
 
 
 @special_function(x=lambda xp, g, x: g * xp.exp(x) / x)
 def expi(x):
-    """Exponential integral: the integral of ``exp(t) / t`` from -inf to ``x``; -inf at 0."""
+    """Exponential integral: the integral of ``exp(t) / t`` from -inf to ``x``; -inf at 0.
+
+    Elementwise, ``(...) -> (...)``, with the gradient ``exp(x) / x``. It is ``-exp1(-x)`` where
+    ``x`` is negative.
+    """
 
 
 def _expn_x(xp, g, n, x):
@@ -41,7 +48,11 @@ def _spence_z(xp, g, z):
 
 @special_function(z=_spence_z)
 def spence(z):
-    """Dilogarithm: the integral of ``log(t) / (1 - t)`` from 1 to ``z``; nan below 0."""
+    """Dilogarithm: the integral of ``log(t) / (1 - t)`` from 1 to ``z``; nan below 0.
+
+    Elementwise, ``(...) -> (...)``, with the gradient ``log(z) / (1 - z)``, which is -1 at 1. It is
+    ``pi**2 / 6`` at 0. Other definitions call ``spence(1 - z)`` the dilogarithm of ``z``.
+    """
 
 
 def _ellipk_slope(xp, m, p):
@@ -51,24 +62,41 @@ def _ellipk_slope(xp, m, p):
 
 @special_function(m=lambda xp, g, m: g * _ellipk_slope(xp, m, 1 - m))
 def ellipk(m):
-    """Complete elliptic integral of the first kind with parameter ``m``; inf at 1."""
+    """Complete elliptic integral of the first kind with parameter ``m``; inf at 1.
+
+    Elementwise, ``(...) -> (...)``: the integral of ``1 / sqrt(1 - m * sin(t)**2)`` from 0 to
+    ``pi / 2``. It is nan above 1. The gradient is inf at 1, too. Near 1, `ellipkm1` is more
+    precise.
+    """
 
 
 @special_function(p=lambda xp, g, p: -g * _ellipk_slope(xp, 1 - p, p))
 def ellipkm1(p):
-    """``ellipk(1 - p)``, without loss of digits near 0."""
+    """``ellipk(1 - p)``, without loss of digits near 0.
+
+    Elementwise, ``(...) -> (...)``; inf at 0, and nan below. The gradient is -inf at 0.
+    """
 
 
 @special_function(x=lambda xp, g, a, b, x: g * (a / b) * xp.special.hyp1f1(a + 1, b + 1, x))
 def hyp1f1(a, b, x):
-    """Confluent hypergeometric function 1F1; its parameters ``a`` and ``b`` get no gradient."""
+    """Confluent hypergeometric function 1F1; its parameters ``a`` and ``b`` get no gradient.
+
+    The inputs broadcast: the sum of ``poch(a, k) / poch(b, k) * x**k / k!`` over k from 0. The
+    gradient to ``x`` is ``a / b * hyp1f1(a + 1, b + 1, x)``.
+    """
 
 
 @special_function(
     z=lambda xp, g, a, b, c, z: g * (a * b / c) * xp.special.hyp2f1(a + 1, b + 1, c + 1, z)
 )
 def hyp2f1(a, b, c, z):
-    """Gauss's hypergeometric function 2F1; its parameters get no gradient, only ``z`` does."""
+    """Gauss's hypergeometric function 2F1; its parameters get no gradient, only ``z`` does.
+
+    The inputs broadcast: the sum of ``poch(a, k) * poch(b, k) / poch(c, k) * z**k / k!`` over k
+    from 0, and its continuation to other ``z`` up to 1. The gradient to ``z`` is
+    ``a * b / c * hyp2f1(a + 1, b + 1, c + 1, z)``.
+    """
 
 
 def _lpmv_x(xp, g, m, v, x, out):

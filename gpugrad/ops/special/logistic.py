@@ -12,18 +12,30 @@ from .common import as_arrays, special_function
 
 @composite
 def expit(x, /):
-    """Logistic function ``1 / (1 + exp(-x))``, the same as `gpugrad.sigmoid`."""
+    """Logistic function ``1 / (1 + exp(-x))``, the same as `gpugrad.sigmoid`.
+
+    Elementwise, ``(...) -> (...)``, without overflow. The gradient is
+    ``expit(x) * (1 - expit(x))``.
+    """
     return neural.sigmoid(x)
 
 
 @special_function(x=lambda xp, g, x: g / (x * (1 - x)))
 def logit(x):
-    """Inverse of `expit`, ``log(x / (1 - x))``; value and slope are infinite at 0 and 1."""
+    """Inverse of `expit`, ``log(x / (1 - x))``; value and slope are infinite at 0 and 1.
+
+    Elementwise, ``(...) -> (...)``, for ``x`` from 0 to 1; nan beyond. The gradient is
+    ``1 / (x * (1 - x))``.
+    """
 
 
 @elementwise
 def log_expit(xp, x):
-    """Logarithm of `expit`, without overflow."""
+    """Logarithm of `expit`, without overflow.
+
+    Elementwise, ``(...) -> (...)``: ``-log(1 + exp(-x))``. The gradient is ``1 - expit(x)``. Raises
+    TypeError for complex numbers.
+    """
     if xp.isdtype(x.dtype, "complex floating"):
         raise TypeError("x must be real; a complex logarithm has many branches")
     # SciPy's function takes 3 to 30 times as long.
@@ -35,13 +47,21 @@ log_expit.vjp(x=lambda xp, g, out: g * -xp.expm1(out))  # 1 - expit(x)
 
 @composite
 def softmax(x, axis=None):
-    """``exp(x) / sum(exp(x))``, as `gpugrad.softmax`, but by default over all elements."""
+    """``exp(x) / sum(exp(x))``, as `gpugrad.softmax`, but by default over all elements.
+
+    ``(...) -> (...)``, without overflow. The results are positive and add up to 1 along ``axis``,
+    an int, a tuple or None for all axes.
+    """
     return neural.softmax(x, axis)
 
 
 @composite
 def log_softmax(x, axis=None):
-    """``log(softmax(x))``, as `gpugrad.log_softmax`, but by default over all elements."""
+    """``log(softmax(x))``, as `gpugrad.log_softmax`, but by default over all elements.
+
+    ``(...) -> (...)``, without overflow and without loss of digits. ``axis`` is an int, a tuple or
+    None for all axes.
+    """
     return neural.log_softmax(x, axis)
 
 
