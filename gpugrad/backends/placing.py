@@ -1,4 +1,4 @@
-"""Places values in memory, so that those that are used at different times can share it."""
+"""Where values lie in memory: their strides, and one memory for values used at different times."""
 
 _ALIGNED = 64  # bytes
 
@@ -26,3 +26,23 @@ def place(values, use_of):
         total = max(total, offset + size)
         placed.append((begin, end, (offset, offset + size)))
     return total
+
+
+def broadcast_strides(array, shape):
+    """An array's strides when it is broadcast to a shape, for the axes with several elements."""
+    found = [0] * (len(shape) - array.ndim)
+    found += [step if n > 1 else 0 for n, step in zip(array.shape, array.strides, strict=True)]
+    return tuple([s for s, n in zip(found, shape, strict=True) if n > 1])
+
+
+def merged(shape, *rows):
+    """The same elements in a shape with as few axes as possible, and rows of strides for it."""
+    axes: list = []
+    for i, n in enumerate(shape):
+        steps = [row[i] for row in rows]
+        if axes and all(a == n * b for a, b in zip(axes[-1][1], steps, strict=True)):
+            axes[-1] = axes[-1][0] * n, steps
+        else:
+            axes.append((n, steps))
+    shape = tuple([n for n, _ in axes])
+    return shape, [tuple([steps[k] for _, steps in axes]) for k in range(len(rows))]

@@ -412,7 +412,7 @@ class GaussianNLLLoss(Module):
     def forward(self, input: Tensor, target: Any, var: Any) -> Tensor: ...
 
 class Hardshrink(Module):
-    """``x`` where its magnitude is above ``lambd``, else 0; see `functional.hardshrink`.
+    """``x`` where its magnitude is above ``lambd``, else 0; see `gpugrad.hardshrink`.
 
     Elementwise, ``(...) -> (...)``. The slope at ``lambd`` is 0.
     """
@@ -951,7 +951,7 @@ class Softplus(Module):
     def forward(self, input: Tensor) -> Tensor: ...
 
 class Softshrink(Module):
-    """``x`` moved towards 0 by ``lambd``; see `functional.softshrink`.
+    """``x`` moved towards 0 by ``lambd``; see `gpugrad.softshrink`.
 
     Where the magnitude of ``x`` is at most ``lambd``, the result and the slope are 0. Elementwise,
     ``(...) -> (...)``.

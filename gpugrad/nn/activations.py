@@ -84,16 +84,6 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     return ops.hardsigmoid(input)
 
 
-def logsigmoid(input: Tensor) -> Tensor:
-    """``log(sigmoid(x))`` elementwise, ``(...) -> (...)``, without overflow."""
-    return ops.logsigmoid(input)
-
-
-def tanhshrink(input: Tensor) -> Tensor:
-    """``x - tanh(x)`` elementwise, ``(...) -> (...)``."""
-    return ops.tanhshrink(input)
-
-
 @explains_arguments
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """``exp(x) / sum(exp(x))`` along the axis ``dim``, ``(...) -> (...)``, without overflow.
@@ -121,22 +111,6 @@ def softmin(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     ``(...) -> (...)``. For ``dtype`` see `softmax`.
     """
     return softmax(-input, dim, dtype=dtype)
-
-
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``x`` where its magnitude is above ``lambd``, else 0; the slope at ``lambd`` is 0.
-
-    Elementwise, ``(...) -> (...)``.
-    """
-    return ops.hardshrink(input, lambd)
-
-
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``x`` moved towards 0 by ``lambd``, or 0 where its magnitude is less; slope 0 at ``lambd``.
-
-    Elementwise, ``(...) -> (...)``. Raises ValueError if ``lambd`` is negative.
-    """
-    return ops.softshrink(input, lambd)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -348,11 +322,11 @@ class Hardsigmoid(_Plain, function=hardsigmoid, options="", inplace=True):
     """
 
 
-class LogSigmoid(_Plain, function=logsigmoid):
+class LogSigmoid(_Plain, function=ops.logsigmoid):
     """``log(sigmoid(x))`` elementwise, ``(...) -> (...)``, without overflow."""
 
 
-class Tanhshrink(_Plain, function=tanhshrink):
+class Tanhshrink(_Plain, function=ops.tanhshrink):
     """``x - tanh(x)`` elementwise, ``(...) -> (...)``."""
 
 
@@ -384,8 +358,8 @@ class Softmin(_Activation, function=softmin, options="dim"):
     """
 
 
-class Hardshrink(_Activation, function=hardshrink):
-    """``x`` where its magnitude is above ``lambd``, else 0; see `functional.hardshrink`.
+class Hardshrink(_Activation, function=ops.hardshrink):
+    """``x`` where its magnitude is above ``lambd``, else 0; see `gpugrad.hardshrink`.
 
     Elementwise, ``(...) -> (...)``. The slope at ``lambd`` is 0.
     """
@@ -393,8 +367,8 @@ class Hardshrink(_Activation, function=hardshrink):
     _shown = ("lambd",)
 
 
-class Softshrink(_Activation, function=softshrink):
-    """``x`` moved towards 0 by ``lambd``; see `functional.softshrink`.
+class Softshrink(_Activation, function=ops.softshrink):
+    """``x`` moved towards 0 by ``lambd``; see `gpugrad.softshrink`.
 
     Where the magnitude of ``x`` is at most ``lambd``, the result and the slope are 0. Elementwise,
     ``(...) -> (...)``.

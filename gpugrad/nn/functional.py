@@ -7,9 +7,7 @@ are some ops.
 from types import FunctionType as _FunctionType
 
 from .._foreign_names import explain_names as _explain_names
-from ..ops.activations import gelu, softplus, softsign
-from ..ops.neural import linear, sigmoid
-from ..ops.transcendental import tanh
+from ..autograd.operation import exports as _exports
 from .common import public as _public
 
 _modules = """
@@ -18,6 +16,9 @@ _modules = """
 """
 _functions = _public(_FunctionType, __package__, _modules)
 globals().update(_functions)
-_ops = "gelu linear sigmoid softplus softsign tanh".split()
+_ops = """
+    gelu hardshrink linear logsigmoid sigmoid softplus softshrink softsign tanh tanhshrink
+""".split()
+globals().update({name: _exports()[name] for name in _ops})
 __all__ = sorted([*_functions, *_ops])
 _explain_names(__name__)

@@ -4,27 +4,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._ops import gelu as gelu
+from .._ops import hardshrink as hardshrink
 from .._ops import linear as linear
+from .._ops import logsigmoid as logsigmoid
 from .._ops import sigmoid as sigmoid
 from .._ops import softplus as softplus
+from .._ops import softshrink as softshrink
 from .._ops import softsign as softsign
 from .._ops import tanh as tanh
+from .._ops import tanhshrink as tanhshrink
 from .._tensor import Tensor
 from ..random import Generator
 from .activations import celu as celu
 from .activations import glu as glu
-from .activations import hardshrink as hardshrink
 from .activations import hardsigmoid as hardsigmoid
 from .activations import log_softmax as log_softmax
-from .activations import logsigmoid as logsigmoid
 from .activations import prelu as prelu
 from .activations import relu6 as relu6
 from .activations import rrelu as rrelu
 from .activations import selu as selu
 from .activations import softmax as softmax
 from .activations import softmin as softmin
-from .activations import softshrink as softshrink
-from .activations import tanhshrink as tanhshrink
 from .activations import threshold as threshold
 from .computations import batch_norm as batch_norm
 from .computations import bilinear as bilinear

@@ -11,6 +11,7 @@ from itertools import chain
 
 from ..base import address_range
 from ..numpy.binding import address_of, owner
+from ..placing import broadcast_strides, merged
 from .calls import LONGEST
 
 MOST = 512  # operations in a loop
@@ -66,26 +67,6 @@ class Access:
         """Whether both use memory that one of them writes."""
         is_written = self.is_write or other.is_write
         return is_written and self.first < other.last and other.first < self.last
-
-
-def broadcast_strides(array, shape):
-    """An array's strides when it is broadcast to a shape, for the axes with several elements."""
-    found = [0] * (len(shape) - array.ndim)
-    found += [step if n > 1 else 0 for n, step in zip(array.shape, array.strides, strict=True)]
-    return tuple([s for s, n in zip(found, shape, strict=True) if n > 1])
-
-
-def merged(shape, *rows):
-    """The same elements in a shape with as few axes as possible, and rows of strides for it."""
-    axes: list = []
-    for i, n in enumerate(shape):
-        steps = [row[i] for row in rows]
-        if axes and all(a == n * b for a, b in zip(axes[-1][1], steps, strict=True)):
-            axes[-1] = axes[-1][0] * n, steps
-        else:
-            axes.append((n, steps))
-    shape = tuple([n for n, _ in axes])
-    return shape, [tuple([steps[k] for _, steps in axes]) for k in range(len(rows))]
 
 
 def strides_in(shape, strides, other):

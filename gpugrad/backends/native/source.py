@@ -6,10 +6,9 @@ import numpy as np
 
 from ..declarations import SUBTRACT
 from ..numpy.threads import description
-from ..placing import place
+from ..placing import merged, place
 from .base import zero
 from .calls import TYPES
-from .loops import merged
 
 BLOCK = 512  # elements of a part of a long row, whose values stay in the cache
 _PIECE = 1 << 16  # operations on elements that are worth being a piece for a thread

@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 
 from ..native import base
-from ..native.loops import broadcast_strides, merged
+from ..placing import broadcast_strides, merged
 from . import noting
 from .threads import divided
 

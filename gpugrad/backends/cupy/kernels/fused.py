@@ -7,7 +7,7 @@ from typing import NamedTuple
 import cupy
 import numpy as np
 
-from ...native.loops import broadcast_strides, merged
+from ...placing import broadcast_strides, merged
 from .loader import elementwise_grid, maker, options, source
 from .reductions import LARGE, ROWS, chunks
 

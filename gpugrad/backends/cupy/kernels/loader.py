@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from ...dtypes import float32, float64
-from ...native.loops import merged
+from ...placing import merged
 
 # For each dtype the types in which a kernel stores and computes.
 TYPES = {
