@@ -8,19 +8,24 @@ from ._typing import Array
 def bdtr(k: Array | complex, n: Array | complex, p: Array | complex) -> Tensor:
     """Binomial distribution function: at most ``floor(k)`` successes in ``n`` trials.
 
-    ``p`` is the probability of a success. The gradient to ``k`` is 0; the integers ``n`` get none.
+    ``p`` is the probability of a success, and the inputs broadcast. It is
+    ``betaincc(k + 1, n - k, p)`` for an integer k, and the gradient to ``p`` is that of this
+    function. The gradient to ``k`` is 0; the integers ``n`` get none.
     """
 
 def bdtrc(k: Array | complex, n: Array | complex, p: Array | complex) -> Tensor:
     """Binomial survival function: more than ``floor(k)`` successes in ``n`` trials.
 
-    ``p`` is the probability of a success. The gradient to ``k`` is 0; the integers ``n`` get none.
+    ``p`` is the probability of a success, and the inputs broadcast. It is
+    ``betainc(k + 1, n - k, p)`` for an integer k, and the gradient to ``p`` is that of this
+    function. The gradient to ``k`` is 0; the integers ``n`` get none.
     """
 
 def bdtri(k: Array | complex, n: Array | complex, y: Array | complex) -> Tensor:
     """Inverse of `bdtr`: the ``p`` with ``bdtr(k, n, p) = y``.
 
-    The gradient to ``k`` is 0; the integers ``n`` get no gradient.
+    The inputs broadcast. The gradient to ``y`` is 1 divided by that of `bdtr` to ``p``. The
+    gradient to ``k`` is 0; the integers ``n`` get no gradient.
     """
 
 def beta(a: Array | complex, b: Array | complex, /) -> Tensor:
@@ -63,7 +68,9 @@ def betaln(a: Array | complex, b: Array | complex, /) -> Tensor:
 def binom(n: Array | complex, k: Array | complex, /) -> Tensor:
     """Binomial coefficient of real numbers, ``gamma(n + 1) / (gamma(k + 1) gamma(n - k + 1))``.
 
-    A gradient is nan where one of these has a pole, such as where ``n - k`` is a negative integer.
+    The inputs broadcast. The gradients are ``binom(n, k) * (psi(n + 1) - psi(n - k + 1))`` to ``n``
+    and ``binom(n, k) * (psi(n - k + 1) - psi(k + 1))`` to ``k``. A gradient is nan where one of
+    these has a pole, such as where ``n - k`` is a negative integer.
     """
 
 def boxcox(x: Array | complex, lmbda: Array | complex, /) -> Tensor:
@@ -228,7 +235,8 @@ def expit(x: Array, /) -> Tensor:
 def expn(n: Array | complex, x: Array | complex, /) -> Tensor:
     """Exponential integral: the integral of ``exp(-x * t) / t**n`` from 1 to infinity.
 
-    The order ``n``, a non-negative integer, gets no gradient.
+    The inputs broadcast. The gradient to ``x`` is ``-expn(n - 1, x)``. The order ``n``, a
+    non-negative integer, gets no gradient.
     """
 
 def exprel(x: Array, /) -> Tensor:
@@ -335,8 +343,9 @@ def gdtrc(a: Array | complex, b: Array | complex, x: Array | complex) -> Tensor:
 def huber(delta: Array | complex, r: Array | complex, /) -> Tensor:
     """Huber's loss: ``r**2 / 2`` up to ``abs(r) = delta``, and linear beyond.
 
-    It is inf where ``delta`` is negative. Where the two pieces meet, second derivatives are those
-    of the linear piece.
+    The inputs broadcast. The gradient to ``r`` is ``r``, limited to ``[-delta, delta]``, and that
+    to ``delta`` is ``max(abs(r) - delta, 0)``. The loss is inf where ``delta`` is negative. Where
+    the two pieces meet, second derivatives are those of the linear piece.
     """
 
 def hyp1f1(a: Array | complex, b: Array | complex, x: Array | complex) -> Tensor:
@@ -464,6 +473,7 @@ def k1e(x: Array, /) -> Tensor:
 def kl_div(x: Array | complex, y: Array | complex, /) -> Tensor:
     """Terms of the Kullback-Leibler divergence, ``rel_entr(x, y) - x + y``.
 
+    The inputs broadcast. The gradients are ``log(x / y)`` to ``x`` and ``1 - x / y`` to ``y``.
     Where ``x`` is 0, the gradient to ``y`` is 1; where both are 0, the gradient to ``x`` is 0.
     """
 
@@ -553,25 +563,32 @@ def logsumexp(
 def lpmv(m: Array | complex, v: Array | complex, x: Array | complex) -> Tensor:
     """Associated Legendre function of integer order ``m`` and real degree ``v``.
 
-    Order and degree get no gradient. The gradient to ``x`` is nan at -1 and 1.
+    The inputs broadcast, and ``x`` is from -1 to 1. The gradient to ``x`` is
+    ``(v * x * lpmv(m, v, x) - (v + m) * lpmv(m, v - 1, x)) / (x**2 - 1)``, which is nan at -1 and
+    1. Order and degree get no gradient.
     """
 
 def multigammaln(a: Array, /, d: int) -> Tensor:
     """Logarithm of the multivariate gamma function of dimension ``d``, a positive int.
 
-    It is nan unless ``a > (d - 1) / 2``.
+    Elementwise, ``(...) -> (...)``. It is nan unless ``a > (d - 1) / 2``. The gradient is the sum
+    of ``psi(a - j / 2)`` for j from 0 to d - 1.
     """
 
 def nbdtr(k: Array | complex, n: Array | complex, p: Array | complex) -> Tensor:
     """Negative binomial distribution function: at most ``k`` failures before ``n`` successes.
 
-    ``p`` is the probability of a success. The integer counts ``k`` and ``n`` get no gradient.
+    ``p`` is the probability of a success, and the inputs broadcast. It is ``betainc(n, k + 1, p)``,
+    and the gradient to ``p`` is that of this function. The integer counts ``k`` and ``n`` get no
+    gradient.
     """
 
 def nbdtrc(k: Array | complex, n: Array | complex, p: Array | complex) -> Tensor:
     """Negative binomial survival function: more than ``k`` failures before ``n`` successes.
 
-    ``p`` is the probability of a success. The integer counts ``k`` and ``n`` get no gradient.
+    ``p`` is the probability of a success, and the inputs broadcast. It is
+    ``betaincc(n, k + 1, p)``, and the gradient to ``p`` is that of this function. The integer
+    counts ``k`` and ``n`` get no gradient.
     """
 
 def nbdtri(k: Array | complex, n: Array | complex, y: Array | complex) -> Tensor:
@@ -598,13 +615,15 @@ def ndtri(y: Array, /) -> Tensor:
 def pdtr(k: Array | complex, m: Array | complex, /) -> Tensor:
     """Poisson distribution function: at most ``floor(k)`` events if ``m`` are expected.
 
-    The gradient to ``k`` is 0.
+    The inputs broadcast. The gradient to ``m`` is minus the probability of exactly ``floor(k)``
+    events, ``m**k * exp(-m) / k!``. The gradient to ``k`` is 0.
     """
 
 def pdtrc(k: Array | complex, m: Array | complex, /) -> Tensor:
     """Poisson survival function: more than ``floor(k)`` events if ``m`` are expected.
 
-    The gradient to ``k`` is 0.
+    The inputs broadcast. The gradient to ``m`` is the probability of exactly ``floor(k)`` events,
+    ``m**k * exp(-m) / k!``. The gradient to ``k`` is 0.
     """
 
 def pdtri(k: Array | complex, y: Array | complex, /) -> Tensor:
@@ -654,6 +673,7 @@ def radian(d: Array | complex, m: Array | complex, s: Array | complex) -> Tensor
 def rel_entr(x: Array | complex, y: Array | complex, /) -> Tensor:
     """Relative entropy ``x * log(x / y)``: 0 where ``x`` is 0, inf where either is negative.
 
+    The inputs broadcast. The gradients are ``1 + log(x / y)`` to ``x`` and ``-x / y`` to ``y``.
     Where ``x`` is 0, the gradient to ``y`` is 0; where both are 0, the gradient to ``x`` is 1.
     """
 
@@ -717,13 +737,15 @@ def tandg(x: Array, /) -> Tensor:
 def xlog1py(x: Array | complex, y: Array | complex, /) -> Tensor:
     """``x * log1p(y)``, but 0 where ``x`` is 0, unless ``y`` is nan.
 
+    The inputs broadcast. The gradients are ``log1p(y)`` to ``x`` and ``x / (1 + y)`` to ``y``.
     Where ``x`` is 0, the gradient to ``y`` is 0, and that to ``x`` is 0 unless ``y`` is above -1.
     """
 
 def xlogy(x: Array | complex, y: Array | complex, /) -> Tensor:
     """``x * log(y)``, but 0 where ``x`` is 0, unless ``y`` is nan.
 
-    Where ``x`` is 0, the gradient to ``y`` is 0, and that to ``x`` is 0 unless ``y`` is positive.
+    The inputs broadcast. The gradients are ``log(y)`` to ``x`` and ``x / y`` to ``y``. Where ``x``
+    is 0, the gradient to ``y`` is 0, and that to ``x`` is 0 unless ``y`` is positive.
     """
 
 def y0(x: Array, /) -> Tensor:
@@ -757,8 +779,9 @@ def yv(v: Array | complex, x: Array | complex, /) -> Tensor:
 def zeta(x: Array | complex, q: Array | complex | None = None) -> Tensor:
     """Hurwitz's zeta function, the sum of ``(k + q) ** -x`` over k >= 0; without ``q``, Riemann's.
 
-    The gradient to the exponent ``x`` comes from differences; it is nan unless the result is
-    positive and ``x`` is above 1.
+    The inputs broadcast. The gradient to ``q`` is ``-x * zeta(x + 1, q)``. The gradient to the
+    exponent ``x`` comes from differences; it is nan unless the result is positive and ``x`` is
+    above 1.
     """
 
 def zetac(x: Array, /) -> Tensor:

@@ -127,7 +127,8 @@ def _poisson_pdf(xp, k, m):
 def pdtr(k, m):
     """Poisson distribution function: at most ``floor(k)`` events if ``m`` are expected.
 
-    The gradient to ``k`` is 0.
+    The inputs broadcast. The gradient to ``m`` is minus the probability of exactly ``floor(k)``
+    events, ``m**k * exp(-m) / k!``. The gradient to ``k`` is 0.
     """
 
 
@@ -135,7 +136,8 @@ def pdtr(k, m):
 def pdtrc(k, m):
     """Poisson survival function: more than ``floor(k)`` events if ``m`` are expected.
 
-    The gradient to ``k`` is 0.
+    The inputs broadcast. The gradient to ``m`` is the probability of exactly ``floor(k)`` events,
+    ``m**k * exp(-m) / k!``. The gradient to ``k`` is 0.
     """
 
 
@@ -257,7 +259,9 @@ def _binomial_pdf(xp, k, n, p):
 def bdtr(k, n, p):
     """Binomial distribution function: at most ``floor(k)`` successes in ``n`` trials.
 
-    ``p`` is the probability of a success. The gradient to ``k`` is 0; the integers ``n`` get none.
+    ``p`` is the probability of a success, and the inputs broadcast. It is
+    ``betaincc(k + 1, n - k, p)`` for an integer k, and the gradient to ``p`` is that of this
+    function. The gradient to ``k`` is 0; the integers ``n`` get none.
     """
 
 
@@ -265,7 +269,9 @@ def bdtr(k, n, p):
 def bdtrc(k, n, p):
     """Binomial survival function: more than ``floor(k)`` successes in ``n`` trials.
 
-    ``p`` is the probability of a success. The gradient to ``k`` is 0; the integers ``n`` get none.
+    ``p`` is the probability of a success, and the inputs broadcast. It is
+    ``betainc(k + 1, n - k, p)`` for an integer k, and the gradient to ``p`` is that of this
+    function. The gradient to ``k`` is 0; the integers ``n`` get none.
     """
 
 
@@ -275,7 +281,8 @@ def bdtrc(k, n, p):
 def bdtri(k, n, y):
     """Inverse of `bdtr`: the ``p`` with ``bdtr(k, n, p) = y``.
 
-    The gradient to ``k`` is 0; the integers ``n`` get no gradient.
+    The inputs broadcast. The gradient to ``y`` is 1 divided by that of `bdtr` to ``p``. The
+    gradient to ``k`` is 0; the integers ``n`` get no gradient.
     """
 
 
@@ -283,7 +290,9 @@ def bdtri(k, n, y):
 def nbdtr(k, n, p):
     """Negative binomial distribution function: at most ``k`` failures before ``n`` successes.
 
-    ``p`` is the probability of a success. The integer counts ``k`` and ``n`` get no gradient.
+    ``p`` is the probability of a success, and the inputs broadcast. It is ``betainc(n, k + 1, p)``,
+    and the gradient to ``p`` is that of this function. The integer counts ``k`` and ``n`` get no
+    gradient.
     """
 
 
@@ -291,7 +300,9 @@ def nbdtr(k, n, p):
 def nbdtrc(k, n, p):
     """Negative binomial survival function: more than ``k`` failures before ``n`` successes.
 
-    ``p`` is the probability of a success. The integer counts ``k`` and ``n`` get no gradient.
+    ``p`` is the probability of a success, and the inputs broadcast. It is
+    ``betaincc(n, k + 1, p)``, and the gradient to ``p`` is that of this function. The integer
+    counts ``k`` and ``n`` get no gradient.
     """
 
 

@@ -25,7 +25,8 @@ def _xlogy_y(xp, g, x, y):
 def xlogy(x, y):
     """``x * log(y)``, but 0 where ``x`` is 0, unless ``y`` is nan.
 
-    Where ``x`` is 0, the gradient to ``y`` is 0, and that to ``x`` is 0 unless ``y`` is positive.
+    The inputs broadcast. The gradients are ``log(y)`` to ``x`` and ``x / y`` to ``y``. Where ``x``
+    is 0, the gradient to ``y`` is 0, and that to ``x`` is 0 unless ``y`` is positive.
     """
 
 
@@ -37,6 +38,7 @@ def xlogy(x, y):
 def xlog1py(x, y):
     """``x * log1p(y)``, but 0 where ``x`` is 0, unless ``y`` is nan.
 
+    The inputs broadcast. The gradients are ``log1p(y)`` to ``x`` and ``x / (1 + y)`` to ``y``.
     Where ``x`` is 0, the gradient to ``y`` is 0, and that to ``x`` is 0 unless ``y`` is above -1.
     """
 
@@ -54,6 +56,7 @@ def _log_ratio(xp, x, y):
 def rel_entr(x, y):
     """Relative entropy ``x * log(x / y)``: 0 where ``x`` is 0, inf where either is negative.
 
+    The inputs broadcast. The gradients are ``1 + log(x / y)`` to ``x`` and ``-x / y`` to ``y``.
     Where ``x`` is 0, the gradient to ``y`` is 0; where both are 0, the gradient to ``x`` is 1.
     """
 
@@ -66,6 +69,7 @@ def rel_entr(x, y):
 def kl_div(x, y):
     """Terms of the Kullback-Leibler divergence, ``rel_entr(x, y) - x + y``.
 
+    The inputs broadcast. The gradients are ``log(x / y)`` to ``x`` and ``1 - x / y`` to ``y``.
     Where ``x`` is 0, the gradient to ``y`` is 1; where both are 0, the gradient to ``x`` is 0.
     """
 
@@ -85,8 +89,9 @@ def _huber_r(xp, g, delta, r):
 def huber(delta, r):
     """Huber's loss: ``r**2 / 2`` up to ``abs(r) = delta``, and linear beyond.
 
-    It is inf where ``delta`` is negative. Where the two pieces meet, second derivatives are those
-    of the linear piece.
+    The inputs broadcast. The gradient to ``r`` is ``r``, limited to ``[-delta, delta]``, and that
+    to ``delta`` is ``max(abs(r) - delta, 0)``. The loss is inf where ``delta`` is negative. Where
+    the two pieces meet, second derivatives are those of the linear piece.
     """
 
 

@@ -87,7 +87,8 @@ def polygamma(n, x):
 def multigammaln(xp, a, /, d):
     """Logarithm of the multivariate gamma function of dimension ``d``, a positive int.
 
-    It is nan unless ``a > (d - 1) / 2``.
+    Elementwise, ``(...) -> (...)``. It is nan unless ``a > (d - 1) / 2``. The gradient is the sum
+    of ``psi(a - j / 2)`` for j from 0 to d - 1.
     """
     total = xp.special.gammaln(a) + 0.25 * d * (d - 1) * math.log(math.pi)
     for j in range(1, d):
@@ -153,7 +154,9 @@ def poch(z, m):
 def binom(n, k):
     """Binomial coefficient of real numbers, ``gamma(n + 1) / (gamma(k + 1) gamma(n - k + 1))``.
 
-    A gradient is nan where one of these has a pole, such as where ``n - k`` is a negative integer.
+    The inputs broadcast. The gradients are ``binom(n, k) * (psi(n + 1) - psi(n - k + 1))`` to ``n``
+    and ``binom(n, k) * (psi(n - k + 1) - psi(k + 1))`` to ``k``. A gradient is nan where one of
+    these has a pole, such as where ``n - k`` is a negative integer.
     """
 
 
@@ -174,8 +177,9 @@ def zetac(x):
 def zeta(xp, x, q=None):
     """Hurwitz's zeta function, the sum of ``(k + q) ** -x`` over k >= 0; without ``q``, Riemann's.
 
-    The gradient to the exponent ``x`` comes from differences; it is nan unless the result is
-    positive and ``x`` is above 1.
+    The inputs broadcast. The gradient to ``q`` is ``-x * zeta(x + 1, q)``. The gradient to the
+    exponent ``x`` comes from differences; it is nan unless the result is positive and ``x`` is
+    above 1.
     """
     return 1 + xp.special.zetac(x) if q is None else xp.special.zeta(x, q)
 

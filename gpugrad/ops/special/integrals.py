@@ -33,7 +33,8 @@ def _expn_x(xp, g, n, x):
 def expn(n, x):
     """Exponential integral: the integral of ``exp(-x * t) / t**n`` from 1 to infinity.
 
-    The order ``n``, a non-negative integer, gets no gradient.
+    The inputs broadcast. The gradient to ``x`` is ``-expn(n - 1, x)``. The order ``n``, a
+    non-negative integer, gets no gradient.
     """
 
 
@@ -107,5 +108,7 @@ def _lpmv_x(xp, g, m, v, x, out):
 def lpmv(m, v, x):
     """Associated Legendre function of integer order ``m`` and real degree ``v``.
 
-    Order and degree get no gradient. The gradient to ``x`` is nan at -1 and 1.
+    The inputs broadcast, and ``x`` is from -1 to 1. The gradient to ``x`` is
+    ``(v * x * lpmv(m, v, x) - (v + m) * lpmv(m, v - 1, x)) / (x**2 - 1)``, which is nan at -1 and
+    1. Order and degree get no gradient.
     """
