@@ -75,13 +75,20 @@ def test_special_values(names, special):
     assert not places[np.isnan(largest)].any()
 
 
-OTHERS = [{"stride": (2, 1)}, {"padding": 1}, {"padding": ((0, 2), (0, 0))}]
-OTHERS += [{"dilation": 2, "stride": 2}, {"size": (2, 1)}, {"size": (4, 4)}, {"size": (2, 2, 2)}]
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("lengths", [(5,), (19,), (7, 9), (1, 20)])
+def test_windows_that_overlap_or_have_gaps(names, lengths, dtype):
+    x = np.random.default_rng(0).choice(np.array([-3, 1, 2, np.nan, -0.0], dtype), (2, 3, *lengths))
+    with np.errstate(invalid="ignore"):
+        for size, geometry in geometries(lengths, (1, 3, 4), (1, 2, 3), (2, 0, -1)):
+            go_through(x, size, **geometry)
+    counts = [names().count(name) for name in ("window_places", "put_in_windows", "tile_maxima")]
+    assert counts[1] >= counts[0] > 40 > counts[2]
 
 
-@pytest.mark.parametrize("options", OTHERS)
-def test_other_windows_are_for_numpy(names, options):
-    go_through(np.arange(2.0 * 8**4).reshape(2, 8, 8, 8, 8), **{"size": (2, 2), **options})
+@pytest.mark.parametrize("size", [(2, 2, 2), (12, 12)])
+def test_other_windows_are_for_numpy(names, size):
+    go_through(np.arange(2.0 * 12**4).reshape(2, 12, 12, 12, 12), size, stride=1)
     assert not names()
 
 

@@ -31,8 +31,8 @@
 //   x2 and out, which are 0 for an operand that has no such axis or is broadcast along it; 1, 0, 0,
 //   0 if there is none
 //
-// gg_map calls an inner loop of NumPy for parts of arrays, or of rows of them. gg_join
-// copies rows of several arrays side by side, or zeros in the place of an array without address.
+// gg_map calls an inner loop of NumPy for parts of arrays, or of rows of them. gg_join copies rows
+// of several arrays side by side, or zeros in the place of an array without address.
 // gg_transpose copies matrices transposed.
 //
 // gg_pieces(number, d) is 4 times the width of the pieces, plus 0 if they are parts of the first

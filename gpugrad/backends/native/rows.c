@@ -893,6 +893,77 @@ KERNEL(put_in_tiles) {
         if (left) memset(out + H * line, 0, left * line * sizeof(T));
     })
 }
+// The first and the last column of windows whose tap is in the plane.
+static inline void NAME(columns_inside)(const Windows *w, int64_t left, int64_t *start,
+                                        int64_t *stop) {
+    const int64_t step = w->stride[1], room = w->lengths[1] - left; // to the end of the row
+    *start = left < 0 ? (step - 1 - left) / step : 0;
+    *stop = room > 0 ? (room - 1) / step + 1 : 0;
+    *stop = *stop < w->counts[1] ? *stop : w->counts[1];
+}
+
+#ifndef FIND
+#define FIND(step)                                                                                 \
+    for (int64_t i = start; i < stop; i++)                                                         \
+        found[i] = x[(step) * i] == values[i] ? tap : found[i]
+#endif
+
+// The same of any windows, which may overlap and reach beyond their plane.
+// a: Windows, x, values, out
+KERNEL(window_places) {
+    const Windows *w = piece->job->a[0];
+    const int64_t n = w->counts[1], step = w->stride[1];
+    Integer *restrict found = piece->scratch;
+    for (int64_t row = first * w->counts[0]; row < last * w->counts[0]; row++) {
+        const T *restrict values = GIVEN(T, 2) + row * n;
+        int8_t *restrict out = GIVEN(int8_t, 3) + row * n;
+        for (int64_t i = 0; i < n; i++) found[i] = 0;
+        for (int64_t tap = w->size[0] * w->size[1] - 1; tap >= 0; tap--) {
+            const int64_t left = tap % w->size[1] * w->dilation[1] - w->before[1];
+            const int64_t y = row % w->counts[0] * w->stride[0] +
+                              tap / w->size[1] * w->dilation[0] - w->before[0];
+            if (y < 0 || y >= w->lengths[0]) continue;
+            int64_t start, stop;
+            NAME(columns_inside)(w, left, &start, &stop);
+            const int64_t line = row / w->counts[0] * w->lengths[0] + y;
+            const T *restrict x = GIVEN(T, 1) + line * w->lengths[1] + left;
+            switch (step) { // so that there are vectors for the usual ones
+            case 1: FIND(1); break;
+            case 2: FIND(2); break;
+            default: FIND(step);
+            }
+        }
+        for (int64_t i = 0; i < n; i++) out[i] = found[i];
+    }
+    feclearexcept(FE_INVALID);
+}
+
+// In the order of taps: from the last window to the first one. m: whether no two windows overlap.
+// a: Windows, values, places, out
+KERNEL(put_in_windows) {
+    const Windows *w = piece->job->a[0];
+    const int64_t n = w->counts[1], size = w->lengths[0] * w->lengths[1];
+    const int64_t taps = w->size[0] * w->size[1];
+    int64_t down[128], right[128];
+    for (int64_t tap = 0; tap < taps; tap++) {
+        down[tap] = tap / w->size[1] * w->dilation[0] - w->before[0];
+        right[tap] = tap % w->size[1] * w->dilation[1] - w->before[1];
+    }
+    memset(GIVEN(T, 3) + first * size, 0, (last - first) * size * sizeof(T));
+    for (int64_t row = last * w->counts[0] - 1; row >= first * w->counts[0]; row--) {
+        const T *restrict values = GIVEN(T, 1) + row * n;
+        const int8_t *restrict places = GIVEN(int8_t, 2) + row * n;
+        T *restrict out = GIVEN(T, 3) + row / w->counts[0] * size;
+        const int64_t top = row % w->counts[0] * w->stride[0];
+        for (int64_t i = n - 1; i >= 0; i--) {
+            if (places[i] < 0 || places[i] >= taps) continue;
+            const int64_t y = top + down[places[i]], x = i * w->stride[1] + right[places[i]];
+            if (y < 0 || y >= w->lengths[0] || x < 0 || x >= w->lengths[1]) continue;
+            T *const to = out + y * w->lengths[1] + x;
+            *to = piece->job->m ? values[i] : *to + values[i];
+        }
+    }
+}
 #undef Integer
 
 // The elements of windows in planes: at each tap, those of all windows, or 0 outside of the plane.
@@ -901,10 +972,8 @@ static void NAME(put_windows)(const Windows *w, const T *planes, int64_t number,
     for (int64_t item = 0; item < number * taps; item++) {
         const int64_t plane = item / taps, tap = item % taps;
         const int64_t left = tap % w->size[1] * w->dilation[1] - w->before[1];
-        const int64_t room = w->lengths[1] - left; // to the end of the row
-        const int64_t start = left < 0 ? (step - 1 - left) / step : 0;
-        int64_t stop = room > 0 ? (room - 1) / step + 1 : 0;
-        stop = stop < n ? stop : n;
+        int64_t start, stop;
+        NAME(columns_inside)(w, left, &start, &stop);
         for (int64_t row = 0; row < w->counts[0]; row++, out += n) {
             const int64_t y = row * w->stride[0] + tap / w->size[1] * w->dilation[0] - w->before[0];
             if (y < 0 || y >= w->lengths[0] || start >= stop) {
@@ -941,7 +1010,8 @@ KERNEL(copy_windows) {
     X(softmax, 0) X(softmax_vjp, 0) X(log_softmax, 1) X(log_softmax_vjp, 0) X(cross_entropy, 1)    \
     X(layer_norm, 2) X(layer_norm_vjp, 3) X(group_norm, 0) X(group_norm_vjp, 2)                    \
     X(batch_norm, 0) X(batch_norm_vjp, 0) X(batch_norm_columns, 0) X(batch_norm_columns_vjp, 0)    \
-    X(tile_maxima, 0) X(tile_places, 1) X(put_in_tiles, 1) X(copy_windows, 0)                      \
+    X(tile_maxima, 0) X(tile_places, 1) X(put_in_tiles, 1) X(window_places, 1)                     \
+    X(put_in_windows, 0) X(copy_windows, 0)                                                        \
     X(sigmoid, 2) X(sigmoid_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)                       \
     X(leaky_relu, 2) X(leaky_relu_vjp, 2) X(elu, 2) X(elu_vjp, 2) X(softplus, 2)                   \
     X(softplus_vjp, 2) X(mish, 2) X(mish_vjp, 2) X(hardswish, 2) X(hardswish_vjp, 2)               \

@@ -30,16 +30,14 @@ def _is_known(x):
 
 def supports(x, geometry):
     """Whether the kernels may take these arrays and windows."""
-    return _is_known(x) and _are_tiles(geometry)
+    return _is_known(x) and len(geometry.size) <= 2 and prod(geometry.size) < 128
 
 
-def _run(name, geometry, out, *arrays):
-    """Have a kernel write ``out``; returns whether it did."""
-    size, x = prod(geometry.lengths), arrays[0]
-    planes = max(out.size, x.size) // size
-    length = -(-geometry.counts[-1] // 8) * 8
-    arrays = with_two_axes(geometry), *arrays, out
-    return rows(name, x.dtype, planes, length, *arrays, cost=size)
+def _run(name, geometry, x, *arrays):
+    """Have a kernel go through the planes of ``x``; returns whether it did."""
+    size, length = prod(geometry.lengths), -(-geometry.counts[-1] // 8) * 8
+    options = {"cost": size, "m": geometry.are_disjoint}
+    return rows(name, x.dtype, x.size // size, length, with_two_axes(geometry), *arrays, **options)
 
 
 @lru_cache(1024)
@@ -59,17 +57,19 @@ def copy(x, out, geometry):
 
 
 def largest(x, out, geometry):
-    return _run("tile_maxima", geometry, out, x)
+    return _are_tiles(geometry) and _run("tile_maxima", geometry, x, x, out)
 
 
 def find(x, values, out, geometry):
     is_known = values.dtype == x.dtype and values.flags.c_contiguous
-    return is_known and _run("tile_places", geometry, out, x, values)
+    name = "tile_places" if _are_tiles(geometry) else "window_places"
+    return is_known and _run(name, geometry, x, x, values, out)
 
 
 def put(values, taps, out, geometry):
     is_known = taps.dtype == np.int8 and taps.flags.c_contiguous
-    return is_known and _run("put_in_tiles", geometry, out, values, taps)
+    name = "put_in_tiles" if _are_tiles(geometry) else "put_in_windows"
+    return is_known and _run(name, geometry, out, values, taps, out)
 
 
 def convolve_blocks(x, weight, bias, geometry, groups, blocks):
