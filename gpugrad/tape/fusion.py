@@ -7,7 +7,7 @@ from collections import Counter
 from copy import copy
 
 from ..backends.declarations import ADD, CAST, SELECT, SUM, expression_of
-from .plan import Uses, independent
+from .memory_plan import Uses, independent
 from .tape import Call, Memory, Value
 
 # From this number of elements on, a generated kernel for one call is faster than the library's.

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from .plan import last_uses
+from .memory_plan import last_uses
 from .steps import Steps, with_arrays
 from .tape import Value
 

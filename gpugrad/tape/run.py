@@ -19,7 +19,7 @@ from ..autograd.graph import next_order, writes
 from .cells import ABSENT, all_hold, inputs_hold, leaves_hold, rows_of, tensors_hold
 from .fusion import joined
 from .kernels import install, segments
-from .plan import Plan, without_scalars
+from .memory_plan import MemoryPlan, without_scalars
 from .stage import take_hyper
 from .steps import Steps, step_name
 from .tape import signature_of, values_in
@@ -70,7 +70,7 @@ class Program(Steps):
             calls = without_scalars(calls, tape.leaving, self.backend)
         if self.native is not None:
             calls = joined(calls, tape.leaving)
-        self.plan = Plan.best(calls, tape.leaving, self._can_bind)
+        self.plan = MemoryPlan.best(calls, tape.leaving, self._can_bind)
         self.arena = None if self.binder is None else self.binder.arena(self.plan.total)
         self.bind()
 

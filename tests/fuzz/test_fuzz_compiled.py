@@ -22,7 +22,7 @@ import gpugrad as gg
 import gpugrad.nn.functional as F
 from gpugrad import nn, optim
 from gpugrad.optim import swa_utils
-from gpugrad.tape import plan
+from gpugrad.tape import memory_plan
 
 pytestmark = pytest.mark.slow
 
@@ -280,8 +280,8 @@ def test_random_training_programs_have_the_bits_of_eager_ones(optimizer, schedul
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("number, large", [
-    (8, 200), pytest.param(1000, plan.LARGE, marks=pytest.mark.fuzz),
+    (8, 200), pytest.param(1000, memory_plan.LARGE, marks=pytest.mark.fuzz),
 ])  # fmt: skip
 def test_random_training_programs_that_save_memory(monkeypatch, number, large):
-    monkeypatch.setattr(plan, "LARGE", large)
+    monkeypatch.setattr(memory_plan, "LARGE", large)
     examples(make, check, number)

@@ -38,7 +38,7 @@ from gpugrad import nn, optim
 from gpugrad._thread_state import thread
 from gpugrad.backends.native import base
 from gpugrad.backends.placing import place
-from gpugrad.tape.plan import Storage
+from gpugrad.tape.memory_plan import Storage
 
 
 @pytest.fixture(autouse=True)
@@ -494,7 +494,7 @@ def test_the_program_as_table_and_drawing():
 
 def test_large_values_wait_for_nothing(monkeypatch):
     """The gradients of two hidden layers, and the inputs of these, are never all there at once."""
-    monkeypatch.setattr("gpugrad.tape.plan.LARGE", 1 << 18)
+    monkeypatch.setattr("gpugrad.tape.memory_plan.LARGE", 1 << 18)
     model, x = nn.MLP(32, [512, 512, 2], activation=nn.ReLU), normal(256, 32)
     step = training(optim.SGD(model.parameters(), lr=0.1), lambda: model(x).sum())
     step()
@@ -537,7 +537,7 @@ def test_the_calls_grow_no_faster_than_the_arguments():
 
 
 def test_a_comparison_with_a_scalar_waits_for_the_scalar(monkeypatch):
-    monkeypatch.setattr("gpugrad.tape.plan.LARGE", 1 << 18)
+    monkeypatch.setattr("gpugrad.tape.memory_plan.LARGE", 1 << 18)
 
     @gg.op
     def above_all(xp, x, y):
@@ -556,7 +556,7 @@ def test_a_comparison_with_a_scalar_waits_for_the_scalar(monkeypatch):
 @pytest.mark.parametrize("batch", [1, 64])
 def test_small_outer_products_and_moved_calls_have_the_bits_of_eager_ones(monkeypatch, batch):
     """Also where zeros meet negative numbers, in blocks, and where products follow each other."""
-    monkeypatch.setattr("gpugrad.tape.plan.LARGE", 1 << 15)
+    monkeypatch.setattr("gpugrad.tape.memory_plan.LARGE", 1 << 15)
     model = nn.Sequential(
         nn.Linear(512, 400), nn.ReLU(), nn.ReLU(), nn.Linear(400, 400), nn.Linear(400, 100)
     )

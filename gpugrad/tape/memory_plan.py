@@ -26,7 +26,7 @@ class Storage:
         self.offset = 0
 
 
-class Plan:
+class MemoryPlan:
     """The order of the calls of a program, and the storage of their results.
 
     calls: in their order.
