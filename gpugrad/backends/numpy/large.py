@@ -329,15 +329,17 @@ def _loop(ufunc, *kinds):
 
 
 def as_kernel(function, native):
-    """A function ``rule(xp, g, saved)`` of an elementwise op, as one kernel for large arrays."""
+    """A function ``rule(xp, g, saved)`` of an elementwise op for large arrays, as `in_parts`."""
     kernels = _Kernels(lambda xp, g, *saved: function(xp, g, saved), native)
 
     def run(xp, g, saved):
-        if type(g) is np.ndarray and g.size >= base.LEAST:
-            found = kernels.result(xp, (g, *saved), {})
-            if found is not None:
-                return found
-        return function(xp, g, saved)
+        if type(g) is not np.ndarray or g.size < base.LEAST:
+            return function(xp, g, saved)
+        found = kernels.result(xp, (g, *saved), {})
+        if found is not None:
+            return found
+        found = function(xp, _large(g), [*map(_large, saved)])
+        return tuple(map(plain, found)) if type(found) is tuple else plain(found)
 
     return run
 
