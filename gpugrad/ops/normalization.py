@@ -315,15 +315,20 @@ batch_norm.vjp(joint=_batch_norm_vjp).vmap(_batch_norm_vmap)
 def _by_statistics(xp, x, mean, var, weight=None, bias=None, /, *, eps):
     """`batch_norm` of ``x`` with these statistics, ``(channels,)``, in place of its own."""
     dtype, wide = common_dtypes(xp, x, mean, var, weight, bias)
-    mean, var, weight, bias = [cast(xp, p, wide) for p in (mean, var, weight, bias)]
-    scale = 1 / xp.sqrt(var + eps)
-    if weight is not None:
-        scale = scale * weight
-    shift = -mean * scale if bias is None else bias - mean * scale
+    scale, shift = _scale_and_shift(
+        xp, *[cast(xp, p, wide) for p in (mean, var, weight, bias)], eps
+    )
     column = (x.shape[1],) + (1,) * (len(x.shape) - 2)
     out = cast(xp, x, wide) * xp.reshape(scale, column)
     out += xp.reshape(shift, column)
     return cast(xp, out, dtype)
+
+
+def _scale_and_shift(xp, mean, var, weight, bias, eps):
+    scale = 1 / xp.sqrt(var + eps)
+    if weight is not None:
+        scale = scale * weight
+    return scale, -mean * scale if bias is None else bias - mean * scale
 
 
 def _by_statistics_vjp(xp, g, x, mean, var, weight, wanted, eps):

@@ -221,6 +221,12 @@ def test_group_norm_and_batch_norm(parameters, dtype, kind):
         check_twin(group, "forward", x, weight, bias, groups=groups)
         if shape[1] > 1:  # the sum of one channel is left to NumPy
             check_twin(batch, "forward", x, weight, bias)
+        if len(shape) > 2:
+            mean, var = values(shape[1:2], dtype, kind, 4), np.arange(1, shape[1] + 1, dtype=dtype)
+            given = x, mean, var, weight, bias
+            check_twin(
+                normalization._by_statistics.op, "forward", *given, may_decline=True, eps=1e-5
+            )
         for wanted in ((True, True, True), (True, False, False), (False, True, True)):
             check_twin(group, "joint", g, x, weight, wanted, groups, 1e-5)
             if shape[1] > 1:

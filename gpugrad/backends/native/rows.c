@@ -518,7 +518,18 @@ KERNEL(batch_norm_vjp) {
     }
 }
 
-// The same for a matrix (n, m), whose columns are the channels. An item is STRIP of them.
+// a: x, scale and shift of each of m channels, out
+KERNEL(scale_channels) {
+    JOB;
+    for (int64_t row = first; row < last; row++) {
+        const T *restrict x = ROW(0);
+        T *restrict y = ROW(3);
+        const T scale = ((T *)job->a[1])[row % job->m], shift = ((T *)job->a[2])[row % job->m];
+        EACH y[i] = x[i] * scale + shift;
+    }
+}
+
+// Normalization of a matrix (n, m), whose columns are the channels. An item is STRIP of them.
 
 #define COLUMNS                                                                                    \
     const Job *job = piece->job;                                                                   \
@@ -1010,6 +1021,7 @@ KERNEL(copy_windows) {
     X(softmax, 0) X(softmax_vjp, 0) X(log_softmax, 1) X(log_softmax_vjp, 0) X(cross_entropy, 1)    \
     X(layer_norm, 2) X(layer_norm_vjp, 3) X(group_norm, 0) X(group_norm_vjp, 2)                    \
     X(batch_norm, 0) X(batch_norm_vjp, 0) X(batch_norm_columns, 0) X(batch_norm_columns_vjp, 0)    \
+    X(scale_channels, 0)                                                                           \
     X(tile_maxima, 0) X(tile_places, 1) X(put_in_tiles, 1) X(window_places, 1)                     \
     X(put_in_windows, 0) X(copy_windows, 0)                                                        \
     X(sigmoid, 2) X(sigmoid_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)                       \

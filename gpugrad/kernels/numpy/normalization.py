@@ -151,3 +151,17 @@ def _by_channel(name, of, x, eps, *arrays):
 
 ops.group_norm.twin("numpy", _group_norm, joint=_group_norm_vjp)
 ops.batch_norm.twin("numpy", _batch_norm, joint=_batch_norm_vjp)
+
+
+def _by_statistics(xp, x, mean, var, weight=None, bias=None, /, *, eps):
+    if x.ndim < 3 or not _covers_channels(x, None, mean, var, weight, bias):
+        return NotImplemented
+    scale, shift = ops._scale_and_shift(xp, mean, var, weight, bias, eps)
+    out, number = np.empty(x.shape, x.dtype), x.shape[0] * x.shape[1]
+    arrays = x, scale, shift, out
+    done = rows("scale_channels", x.dtype, number, x.size // number, *arrays, m=x.shape[1])
+    return out if done else NotImplemented
+
+
+_by_statistics.is_eager = True  # type: ignore[attr-defined]  # a program's kernels do more at once
+ops._by_statistics.twin("numpy", _by_statistics)
