@@ -27,7 +27,8 @@ np.add(x[0, :], [x[0, 0], 2.0, 1.0]); np.append([[x[0, 0], 2.0]], x[:, :2], axis
 np.array([[1, x[0, 0]], [x[1, 1], 2.0]], ndmin=3); np.array(x); np.asarray([x[0, :], A[0, :]])
 np.c_[x[0, :], x[1, :]]; np.c_[x, A]; np.exp([x[0, 0], 2.0]); np.full((2, 3), x[0, :])
 np.mean([x[0, 0], 2.0]); np.r_[x[0, :], 2.0, x[1, :]]; np.r_[x, A]; np.r_[x[0, :], 0:3]
-np.std([x[0, 0], 2.0]); np.linalg.norm([x[0, 0], 2.0])
+np.std([x[0, 0], 2.0]); np.linalg.norm([x[0, 0], 2.0]); np.sum(A, axis=0, initial=x[0, 0])
+np.interp([0.0], [1.0, 2.0], [3.0, 4.0], left=x[0, 0])
 """
 
 BOTH = """
@@ -183,6 +184,11 @@ np.matmul(x, A.T); np.matmul(A, x.T); np.matvec(x, A[0, :]); np.vecdot(x, A[0, :
 np.vecmat(x[0, :], A.T); np.ldexp(x, INTEGERS)
 np.add.reduce(x, dtype=np.float32); np.add.accumulate(x); np.add.accumulate(x, axis=1)
 np.multiply.accumulate(x); np.multiply.accumulate(x, axis=1); np.multiply.outer(x, x)
+np.empty_like(prototype=x) * 0; np.extract([True, False], x)
+np.geomspace(x[0, :] * 1j, x[1, :], 4, axis=-1); np.geomspace(-x, -2.0, 3, endpoint=False)
+np.geomspace(x, 1000, 4, dtype=np.int64); np.linspace(-2.1 * x, 2.0, 4, dtype=np.int64)
+np.nonzero(a=x); np.polyint(x[0, :], 2, k=x[1, 0])
+np.rollaxis(x[None, ...], 0, -1); np.searchsorted(x[0, :], 0.4, sorter=[1, 0, 2])
 np.subtract.outer(A[0, :], x); np.add.outer(x, 2.0)
 """
 

@@ -1,7 +1,7 @@
 """New arrays: NumPy's own, or Tensors if the values are Tensors or a device is given."""
 
 import math
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from inspect import getdoc
 
 from .._creation import holds_tensor
@@ -11,24 +11,23 @@ from ._tensors import constant, floating, gg, operands, tensor, tensors
 
 # Functions that take a parameter ``device``, also where NumPy's have none.
 ON_DEVICES = """
-    arange array asarray empty empty_like eye full full_like identity linspace ones ones_like
-    zeros zeros_like fft.fftfreq fft.rfftfreq
+    arange array asanyarray asarray empty empty_like eye full full_like identity linspace ones
+    ones_like zeros zeros_like fft.fftfreq fft.rfftfreq
 """.split()
 
 
-def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, like=None):
+def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, like=None, **others):
     """NumPy's function; a Tensor with the graph of all if there are Tensors in nested sequences.
 
     k Tensors ``(m, n)`` in a list give ``(k, m, n)``, and each gets its part of the gradient.
     Python numbers beside them do not widen their dtype, and NumPy's numbers count with theirs. The
     result is a copy, unless ``copy`` is None or False. ``ndmin`` puts axes of length 1 in front.
-    ``order`` and ``subok`` are for arrays without Tensors. Raises ValueError for Tensors of
-    different shapes.
+    ``order``, ``subok`` and further keywords, such as ``ndmax``, are for arrays without Tensors.
+    Raises ValueError for Tensors of different shapes.
     """
-    if not holds_tensor(object):
-        return numpy.array(
-            object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, like=like
-        )
+    if others or not holds_tensor(object):
+        keywords = {"order": order, "subok": subok, "ndmin": ndmin, "like": like} | others
+        return numpy.array(object, dtype, copy=copy, **keywords)
     result = gg.asarray(_with_arrays(object), dtype=dtype, copy=copy)
     missing = ndmin - result.ndim
     return gg.reshape(result, (1,) * missing + result.shape) if missing > 0 else result
@@ -52,6 +51,18 @@ def asarray(a, dtype=None, order=None, *, copy=None, like=None):
     return numpy.asarray(a, dtype, order, copy=copy, like=like)
 
 
+def asanyarray(a, dtype=None, order=None, **keywords):
+    """NumPy's function, which keeps the class of a matrix or masked array; `asarray` of Tensors."""
+    return (asarray if holds_tensor(a) else numpy.asanyarray)(a, dtype, order, **keywords)
+
+
+def ascontiguousarray(a, dtype=None, *, like=None):
+    """NumPy's function; of Tensors `asarray`, with the shape ``(1,)`` in place of ``()``."""
+    if holds_tensor(a):
+        return array(a, dtype, copy=None, ndmin=1)
+    return numpy.ascontiguousarray(a, dtype, like=like)
+
+
 def full(shape, fill_value, dtype=None, order="C", *, like=None):
     """``fill_value``, which broadcasts, in a shape, an int or a tuple; a Tensor if it is one.
 
@@ -65,14 +76,16 @@ def full(shape, fill_value, dtype=None, order="C", *, like=None):
     return numpy.full(shape, fill_value, dtype, order, like=like)
 
 
-def vectorize(pyfunc, *args, **keywords):
+def vectorize(pyfunc=None, *args, **keywords):
     """What NumPy's class makes, except that it refuses Tensors, whose graph would be lost.
 
     ``vectorize(f)(x, y)`` calls ``f`` with the elements of arrays that broadcast, and makes an
-    array of the results; other arguments are those of NumPy's class. A call with a Tensor raises
-    TypeError. Call ``f`` with whole Tensors, with ``where`` in place of ``if``, or use
-    `gpugrad.vmap`.
+    array of the results; other arguments are those of NumPy's class, and with these alone it is a
+    decorator. A call with a Tensor raises TypeError. Call ``f`` with whole Tensors, with ``where``
+    in place of ``if``, or use `gpugrad.vmap`.
     """
+    if pyfunc is None:
+        return partial(vectorize, **keywords)
     mapped = numpy.vectorize(pyfunc, *args, **keywords)
 
     def of_arrays(*args, **keywords):
@@ -88,8 +101,8 @@ def vectorize(pyfunc, *args, **keywords):
 
 # NumPy does not hand over calls of these functions.
 MAKERS = {
-    "array": array, "asanyarray": asarray, "asarray": asarray, "ascontiguousarray": asarray,
-    "full": full, "vectorize": vectorize,
+    "array": array, "asanyarray": asanyarray, "asarray": asarray,
+    "ascontiguousarray": ascontiguousarray, "full": full, "vectorize": vectorize,
 }  # fmt: skip
 
 
@@ -117,7 +130,12 @@ def _like(name):
     return own
 
 
-enter({f"{name}_like": _like(name) for name in ("empty", "ones", "zeros")})
+enter({f"{name}_like": _like(name) for name in ("ones", "zeros")})
+
+
+@of_numpy()
+def empty_like(prototype, dtype=None, *, shape=None, device=None):
+    return _like("empty")(prototype, dtype, shape=shape, device=device)
 
 
 @of_numpy()
@@ -131,7 +149,8 @@ def full_like(a, fill_value, dtype=None, *, shape=None, device=None):
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
     start, stop = map(floating, operands(start, stop))
     result = gg.moveaxis(gg.linspace(start, stop, num, endpoint=endpoint), 0, axis)
-    result = result if dtype is None else gg.astype(result, dtype)
+    rounded = gg.floor(result) if numpy.issubdtype(dtype, numpy.integer) else result
+    result = result if dtype is None else gg.astype(rounded, dtype)
     intervals = num - 1 if endpoint else num
     step = (stop - start) * (1 / intervals if intervals > 0 else math.nan)
     return (result, step) if retstep else result
@@ -147,9 +166,13 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
 @of_numpy()
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     start, stop = map(floating, operands(start, stop))
-    logs = [gg.log(gg.abs(x)) for x in (start, stop)]
-    powers = FUNCTIONS["linspace"](*logs, num, endpoint, axis=axis)
-    result = gg.exp(powers) * gg.sign(start)
+    sign = gg.sign(start)
+    logs = [gg.log10(x / sign) for x in (start, stop)]
+    result = gg.pow(10.0, gg.linspace(*logs, num, endpoint=endpoint)) * sign
+    # Rounding must not change the ends.
+    place = constant(numpy.arange(num).reshape(-1, *[1] * (result.ndim - 1)), result)
+    result = gg.where(place == (num - 1 if endpoint else num), stop, result)
+    result = gg.moveaxis(gg.where(place == 0, start, result), 0, axis)
     return result if dtype is None else gg.astype(result, dtype)
 
 

@@ -5,7 +5,7 @@ import math
 from .._arguments import is_complex, is_floating
 from ..autograd.operation import exports
 from ._table import FUNCTIONS, enter, of_numpy
-from ._tensors import floating, gg, is_true, operands, tensor, tensors
+from ._tensors import either, floating, gg, is_true, operands, tensor, tensors
 
 # The ops that take what NumPy's functions do, by NumPy's name; after `=` ours, if it is another.
 _NAMES = """
@@ -14,7 +14,7 @@ _NAMES = """
     cumulative_prod cumulative_sum divide equal exp expm1 fix=trunc floor floor_divide greater
     greater_equal hypot invert=bitwise_invert isfinite isinf isnan left_shift=bitwise_left_shift
     less less_equal linalg.diagonal linalg.matrix_transpose=matrix_transpose linalg.trace log log10
-    log1p log2 logaddexp matmul matrix_transpose maximum minimum multiply negative nextafter nonzero
+    log1p log2 logaddexp matmul matrix_transpose maximum minimum multiply negative nextafter
     not_equal positive power=pow reciprocal remainder right_shift=bitwise_right_shift rint=round
     sign signbit sin sinh sqrt square subtract tan tanh trunc unique_all unique_counts
     unique_inverse unique_values unstack vecdot
@@ -54,8 +54,7 @@ def divmod(x1, x2, /):
 @of_numpy()
 def modf(x, /):
     x = floating(x)
-    whole = gg.trunc(x)
-    return x - whole, whole
+    return gg.where(gg.isinf(x), gg.copysign(0.0, x), fmod(x, 1.0)), gg.trunc(x)
 
 
 @of_numpy()
@@ -74,14 +73,15 @@ def float_power(x1, x2, /):
 def _unless_nan(function, x1, x2):
     """``function(x1, x2)``; where one of the two is nan, the other one."""
     x1, x2 = operands(x1, x2)
-    nan1, nan2 = gg.isnan(x1), gg.isnan(x2)
-    return function(gg.where(nan1, x2, x1), gg.where(nan2, x1, x2))
+    found = gg.where(gg.isnan(x1), x2, function(x1, x2))
+    return gg.where(gg.isnan(x2), x1, found)
 
 
 @of_numpy()
 def fmod(x1, x2, /):
     x1, x2 = operands(x1, x2)
-    sign = 1 - 2 * gg.astype(x1 < 0, x1.dtype)  # not 0 at 0, where the derivative is 1
+    # Not 0 at 0, where the derivative is 1; the sign of -0.0 counts.
+    sign = 1 - 2 * gg.astype(gg.signbit(floating(x1)), x1.dtype)
     return gg.remainder(x1 * sign, gg.abs(x2)) * sign
 
 
@@ -133,8 +133,7 @@ def _round(a, decimals=0):
 
 @of_numpy()
 def clip(a, a_min=None, a_max=None, *, min=None, max=None):
-    low, high = (a_min if min is None else min), (a_max if max is None else max)
-    return gg.clip(tensor(a), low, high)
+    return gg.clip(tensor(a), either(a_min, min), either(a_max, max))
 
 
 @of_numpy()

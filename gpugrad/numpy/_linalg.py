@@ -2,10 +2,10 @@
 
 import math
 
-from .._arguments import is_complex
+from .._arguments import is_complex, require
 from ..backends.numpy import library as numpy
 from ._table import enter, of_numpy
-from ._tensors import axes_of, flat, floating, gg, tensor, tensors
+from ._tensors import axes_of, constant, flat, floating, gg, tensors
 
 linalg = gg.linalg
 
@@ -23,7 +23,7 @@ enter(
         "linalg.eigh": lambda a, UPLO="L": linalg.eigh(_read_lower(a, UPLO)),
         "linalg.eigvalsh": lambda a, UPLO="L": linalg.eigvalsh(_read_lower(a, UPLO)),
         "linalg.matmul": lambda x1, x2, /: gg.matmul(*tensors(x1, x2)),
-        "linalg.matrix_power": lambda a, n: linalg.matrix_power(tensor(a), n),
+        "linalg.matrix_power": lambda a, n: linalg.matrix_power(floating(a) if n < 0 else a, n),
         "linalg.outer": lambda x1, x2, /: linalg.outer(*tensors(x1, x2)),
         "linalg.solve": lambda a, b: linalg.solve(*map(floating, tensors(a, b))),
         "linalg.vecdot": lambda x1, x2, /, *, axis=-1: gg.vecdot(*tensors(x1, x2), axis=axis),
@@ -122,8 +122,11 @@ def cond(x, p=None):
         values = linalg.svdvals(x)
         ratio = values[..., -1] / values[..., 0]
         return ratio if p == -2 else 1 / ratio
-    inverse = linalg.inv(x)  # first, since its error says what is wrong with the shape
-    return linalg.matrix_norm(x, ord=p) * linalg.matrix_norm(inverse, ord=p)
+    # First, since its error says what is wrong with the shape.
+    singular = linalg.slogdet(x).sign == 0
+    regular = gg.where(singular[..., None, None], constant(numpy.eye(x.shape[-1]), x, x.dtype), x)
+    norms = linalg.matrix_norm(x, ord=p) * linalg.matrix_norm(linalg.inv(regular), ord=p)
+    return gg.where(singular, math.inf, norms)
 
 
 def _read_lower(a, UPLO):
@@ -197,6 +200,7 @@ def tensorinv(a, ind=2):
 @of_numpy("linalg.lstsq")
 def lstsq(a, b, rcond=None):
     a, b = map(floating, tensors(a, b))
+    require(a.ndim == 2 >= b.ndim, "lstsq: takes (m, n) and (m,) or (m, k)", (a.shape, b.shape))
     m, n = a.shape
     values = linalg.svdvals(a)
     rtol = gg.finfo(a.dtype).eps * max(m, n) if rcond is None else rcond

@@ -16,6 +16,9 @@ def diff(a, n=1, axis=-1, prepend=None, append=None):
     shape = tuple([1 if i == axis % a.ndim else m for i, m in enumerate(a.shape)])
     ends = [x if x is None else tensor(x, a) for x in (prepend, append)]
     ends = [gg.broadcast_to(x, shape) if x is not None and not x.ndim else x for x in ends]
+    if gg.isdtype(gg.result_type(a, *[x for x in ends if x is not None]), "bool"):
+        a, *ends = [x if x is None else gg.astype(x, gg.int8) for x in (a, *ends)]
+        return gg.diff(a, *ends, axis=axis, n=n) % 2 != 0
     return gg.diff(a, *ends, axis=axis, n=n)
 
 
@@ -101,7 +104,8 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 
 @of_numpy()
 def interp(x, xp, fp, left=None, right=None, period=None):
-    x, xp, fp = map(floating, tensors(x, xp, fp))
+    beyond = [y for y in (left, right) if y is not None]
+    x, xp, fp = map(floating, tensors(x, xp, fp, *beyond)[:3])
     if xp.ndim != 1 or fp.shape != xp.shape or not xp.size:
         raise ValueError("fp and xp are not of the same length.")
     if period is not None:
@@ -203,10 +207,10 @@ def polyder(p, m=1):
 @of_numpy()
 def polyint(p, m=1, k=None):
     p = floating(p)
-    constants = numpy.zeros(m) + (0.0 if k is None else k)
+    constants = gg.astype(gg.broadcast_to(flat(tensor(0.0 if k is None else k, p)), (m,)), p.dtype)
     for i in range(m):
         terms = p / constant(numpy.arange(p.size, 0, -1), p, p.dtype)
-        p = gg.concat([terms, constant(constants[i : i + 1], p, p.dtype)])
+        p = gg.concat([terms, constants[i : i + 1]])
     return p
 
 

@@ -7,7 +7,7 @@ from .._arguments import is_complex, is_floating, require
 from .._tensor import Tensor
 from ..backends.numpy import library as numpy
 from ._table import FUNCTIONS, enter, of_numpy
-from ._tensors import along, axes_in, constant, flat, floating, gg, tensor, tensors
+from ._tensors import along, axes_in, constant, either, flat, floating, gg, tensor, tensors
 
 
 def _masked(a, where, value):
@@ -62,12 +62,12 @@ def _variance(a, axis, dtype, correction, keepdims, where, without_freedom=0.0):
 
 @of_numpy(reduction=gg.var)
 def var(a, axis=None, dtype=None, *, ddof=0, keepdims=False, where=True, correction=None):
-    return _variance(a, axis, dtype, ddof if correction is None else correction, keepdims, where)
+    return _variance(a, axis, dtype, either(ddof or None, correction) or 0, keepdims, where)
 
 
 @of_numpy(reduction=gg.std)
 def std(a, axis=None, dtype=None, *, ddof=0, keepdims=False, where=True, correction=None):
-    correction = ddof if correction is None else correction
+    correction = either(ddof or None, correction) or 0
     if where is not True:
         return _root(_variance(a, axis, dtype, correction, keepdims, where))
     a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
@@ -143,6 +143,7 @@ enter(
         "sort": lambda a, axis=-1, kind=None, *, stable=None: _along(gg.sort, a, axis),
         "intersect1d": lambda ar1, ar2, assume_unique=False: _members(*tensors(ar1, ar2)),
         "union1d": lambda ar1, ar2: unique(gg.concat([*map(flat, tensors(ar1, ar2))])),
+        "nonzero": lambda a: gg.nonzero(a),
         "flatnonzero": lambda a: gg.nonzero(flat(a))[0],
         "argwhere": lambda a: gg.argwhere(a) if a.ndim else gg.argwhere(flat(a))[:, :0],
     }
@@ -347,7 +348,7 @@ def corrcoef(x, y=None, rowvar=True, *, dtype=None):
 @of_numpy()
 def searchsorted(a, v, side="left", sorter=None):
     a, v = tensors(a, v)
-    return gg.searchsorted(a, v, sorter, side=side)
+    return gg.searchsorted(a, v, None if sorter is None else tensor(sorter, a), side=side)
 
 
 @of_numpy()

@@ -3,6 +3,7 @@
 import math
 from operator import index
 
+from .._arguments import is_floating, require
 from .._tensor import Tensor
 from ..backends import SCALARS
 from ..backends.numpy import library as numpy
@@ -41,12 +42,6 @@ def transpose(a, axes=None):
     return _reversed(a) if axes is None else gg.permute_dims(a, axes_in(axes, a.ndim))
 
 
-@of_numpy()
-def rollaxis(a, axis, start=0):
-    axis, start = axis % a.ndim, start + a.ndim if start < 0 else start
-    return gg.moveaxis(a, axis, start - (axis < start))
-
-
 def _at_least(ndim, args):
     """Arrays with at least so many axes; with three, a vector becomes the middle one."""
     found = []
@@ -73,6 +68,7 @@ enter(
         "diagflat": lambda v, k=0: diag(flat(v), k),
         "diagonal": lambda a, offset=0, axis1=0, axis2=1: tensor(a).diagonal(offset, axis1, axis2),
         "expand_dims": lambda a, axis: gg.expand_dims(a, axes_of(axis)),
+        "extract": lambda condition, arr: compress(*map(flat, tensors(condition, arr))),
         "flip": lambda m, axis=None: gg.flip(m, axis=axis),
         "fliplr": lambda m: gg.flip(m, axis=1),
         "flipud": lambda m: gg.flip(m, axis=0),
@@ -83,6 +79,10 @@ enter(
         ),
         "split": lambda ary, indices_or_sections, axis=0: _split(ary, indices_or_sections, axis),
         "vsplit": lambda ary, indices_or_sections: _split(ary, indices_or_sections, 0, "vsplit"),
+        # The shape (0, 1, ...) becomes the order of the axes.
+        "rollaxis": lambda a, axis, start=0: gg.permute_dims(
+            a, numpy.rollaxis(numpy.empty(range(a.ndim)), axis, start).shape
+        ),
         "squeeze": lambda a, axis=None: tensor(a).squeeze(axis),
         "swapaxes": lambda a, axis1, axis2: tensor(a).swapaxes(axis1, axis2),
         "tile": lambda A, reps: gg.tile(A, _lengths(reps)),
@@ -110,7 +110,8 @@ def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
 
 @of_numpy()
 def delete(arr, obj, axis=None):
-    arr, axis = along(arr, axis)
+    arr, axis = along(tensor(arr), axis)
+    obj = obj.tolist() if isinstance(obj, Tensor) else obj
     return _taken(arr, numpy.delete(numpy.arange(arr.shape[axis]), obj), axis)
 
 
@@ -160,9 +161,10 @@ def repeat(a, repeats, axis=None):
 @of_numpy()
 def resize(a, new_shape):
     shape = _lengths(new_shape)
-    size = math.prod(shape)
-    times = -(-size // a.size) if a.size else 0
-    return gg.reshape(gg.tile(flat(a), (times,))[:size], shape)
+    require(min(shape, default=0) >= 0, "resize: lengths must be at least 0", shape)
+    size, a = math.prod(shape), flat(a)
+    elements = gg.tile(a, (-(-size // a.size),)) if a.size else gg.pad(a, (0, size))
+    return gg.reshape(elements[:size], shape)
 
 
 # Joining
@@ -196,6 +198,8 @@ def block(arrays):
 
     def assembled(level, axis):
         if not isinstance(level, list):
+            if axis != ndim or isinstance(level, tuple):
+                raise ValueError("block: takes lists, all nested equally deep")
             x = tensor(level, like)
             return gg.reshape(x, (1,) * (ndim - x.ndim) + x.shape)
         return gg.concat([assembled(x, axis + 1) for x in level], axis=axis)
@@ -232,6 +236,7 @@ def _taken(x, places, axis):
 
 @of_numpy()
 def trim_zeros(filt, trim="fb", axis=None):
+    require(trim.lower() in ("f", "b", "fb", "bf"), "trim must be 'f', 'b' or 'fb'", trim)
     used = gg.nonzero(filt)
     for i in axes_in(axis, filt.ndim):
         places = used[i].tolist()
@@ -292,6 +297,7 @@ def vander(x, N=None, increasing=False):
     if x.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     n = x.shape[0] if N is None else N
+    x = x if is_floating(x) else gg.astype(x, gg.int64)
     powers = [x**i if i else gg.ones_like(x) for i in range(n)]
     if not powers:
         return gg.reshape(x[:0], (x.shape[0], 0))
@@ -380,7 +386,8 @@ def _piece(function, x, args, keywords):
 @of_numpy()
 def choose(a, choices):
     a, *choices = gg.broadcast_arrays(*tensors(a, *choices))
-    places = gg.expand_dims(gg.astype(a, gg.int64), 0)
+    # Negative numbers would count from the last choice; numbers beyond it are an error.
+    places = gg.expand_dims(gg.astype(gg.where(a < 0, len(choices), a), gg.int64), 0)
     return gg.take_along_axis(gg.stack(choices), places, axis=0)[0, ...]
 
 
@@ -406,17 +413,12 @@ def compress(condition, a, axis=None):
 
 
 @of_numpy()
-def extract(condition, arr):
-    condition, arr = [flat(x) for x in tensors(condition, arr)]
-    return arr[gg.astype(condition, gg.bool)]
-
-
-@of_numpy()
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
-    arr = tensor(arr)
-    axis %= arr.ndim
+    arr, axis = along(tensor(arr), axis)
     rest = (*arr.shape[:axis], *arr.shape[axis + 1 :])
-    rows = gg.unstack(gg.reshape(gg.moveaxis(arr, axis, -1), (-1, arr.shape[axis])))
+    require(all(rest), "apply_along_axis: the other axes must have positive lengths", rest)
+    columns = gg.reshape(gg.moveaxis(arr, axis, -1), (math.prod(rest), arr.shape[axis]))
+    rows = gg.unstack(columns)
     results = gg.stack([tensor(func1d(row, *args, **kwargs)) for row in rows])
     shape = results.shape[1:]
     results = gg.reshape(results, (*rest, *shape))

@@ -118,6 +118,9 @@ def _of_any(function, own, of_sequence):
                 for x in args[0]:
                     if type(x) is Tensor:
                         return own(*args, **keywords)
+            # NumPy hands over calls for most parameters only, and would lose the graph of others.
+            if any(isinstance(x, Tensor) and x.node is not None for x in keywords.values()):
+                return own(*args, **keywords)
         if not of_sequence and any(map(_is_sequence_with_tensor, args)):
             return wrapper(*map(_stacked, args), **keywords)
         return function(*args, **keywords)

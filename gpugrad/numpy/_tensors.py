@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .. import _creation, _dtypes, _limits, fft, linalg, special
-from .._arguments import is_floating
+from .._arguments import is_floating, require
 from .._creation import holds_tensor
 from .._tensor import Tensor
 from ..autograd.operation import exports
@@ -85,6 +85,12 @@ def axes_of(axes):
 def shape_along(axis, ndim):
     """The shape that puts a vector along one of the axes."""
     return tuple([-1 if i == axis % ndim else 1 for i in range(ndim)])
+
+
+def either(first, second):
+    """The one of two parameters with the same meaning that is given, or None."""
+    require(first is None or second is None, "give one of a parameter's names", (first, second))
+    return second if first is None else first
 
 
 def is_true(x):

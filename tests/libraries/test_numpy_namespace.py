@@ -108,6 +108,13 @@ np.nanmax(x, axis=1); np.nanmin(x); np.bincount(np.array([0, 1, 1]), x[0, :]); n
 np.fmod(-x, 4); np.round(x, 1); np.round(x * 13, -1); np.modf(x); np.divmod(x, [2, 3, 4])
 np.linalg.matrix_transpose(x); np.logical_and(x, [True, False, 2]); np.logical_or(x, 0)
 np.logical_xor(x, x[0, :]); np.logical_not(x); np.trim_zeros(x[0, :]); np.trim_zeros(x * 0)
+np.delete([5, 6, 7], x[0, :] > 0); np.diff(x > 0, n=2); np.diff(x > 0, axis=0, prepend=True)
+np.linalg.cond(np.stack([x[:, :2], x[:, :2] * 0]), 1)
+np.linalg.matrix_power(x[:, :2], -1); np.resize(x[:0, :], (2, 3)); np.vander(x[1].astype("uint8"))
+""",
+    (np.inf, -np.inf, -2.0, 0.0, -0.0, np.nan): """
+np.geomspace(x[2], 4.0, 3); np.modf(x); np.signbit(np.modf(x)[0])
+np.fmod(x, 2.0); np.signbit(np.fmod(x[2:], 2.0))
 """,
     (1 + 2j, -3j, 2 - 1j, complex(np.nan, np.inf)): """
 np.nanvar(x[:3]); np.var(x, where=[True, True, False, False]); np.nan_to_num(x, posinf=3.0)
@@ -182,6 +189,7 @@ class TestValues:
 
     def test_gradients_at_zero(self):
         lines = {"np.fmod(x, 2.0)": 1.0, "np.nanstd(x)": 0.0, "np.std(x, where=A > 0.5)": 0.0}
+        lines |= {"np.modf(x)": 1.0, "np.fmax(x + np.nan, x + np.nan)": 1.0}
         for line, expected in lines.items():
             gradient = gg.grad(lambda x, line=line: gg.sum(evaluate(line, gnp, x)[0]))(A * 0)
             assert_array_equal(gradient.numpy(), np.full_like(A, expected), err_msg=line)
@@ -196,7 +204,11 @@ class TestValues:
         "np.append(x, x, axis=2)", "np.cumsum(x, axis=-3)", "np.delete(x, 0, axis=2)",
         "np.insert(x, 0, 1.0, axis=-3)", "np.nanquantile(x, 1.5)", "np.outer(x)",
         "np.sort(x, axis=2)", "np.take(x, [0], axis=2)",
-        "np.take_along_axis(x, A.astype(int), axis=2)",
+        "np.take_along_axis(x, A.astype(int), axis=2)", "np.apply_along_axis(np.sum, 3, x[0])",
+        "np.block((x, x))", "np.block([[x], x])", "np.choose([[-1, 0, 0]], [x, x])",
+        "np.clip(x, 0.1, 0.2, max=0.3)", "np.linalg.lstsq(x, x[None, ...])",
+        "np.resize(x, (-1, 2))", "np.rollaxis(x, 7)", "np.std(x, ddof=1, correction=0)",
+        "np.trim_zeros(x, 'x')",
     ])  # fmt: skip
     def test_what_numpy_refuses_is_refused(self, line):
         for x in (A, gg.tensor(A)):
@@ -215,11 +227,17 @@ class TestValues:
             assert type(value) is np.ndarray
         assert (gnp.arange(3) / 10).dtype == np.float64
         assert type(gnp.sum(A)) is np.float64
+        assert type(gnp.asanyarray(np.ma.array(A))) is np.ma.MaskedArray
+        assert gnp.ascontiguousarray(A.T).flags.c_contiguous
+        for x in (2.0, gg.tensor(2.0)):
+            assert gnp.ascontiguousarray(x).shape == (1,)
+        assert gnp.vectorize(otypes=[float])(abs)([-1, 2]).dtype == np.float64
 
     def test_constants_on_a_device(self):
         like = gg.tensor(A)
         for x in (
             *(gnp.zeros(3, device="cpu"), gnp.array([1.0, 2.0], device="cpu")),
+            gnp.asanyarray([1.0, 2.0], device="cpu"),
             *(gnp.linspace(0, 1, 3, device="cpu"), gnp.eye(2, like=like), np.ones(3, like=like)),
         ):
             assert (type(x), x.dtype) == (gg.Tensor, gg.float64)
@@ -248,6 +266,13 @@ class TestValues:
                 call()
         with pytest.raises(IndexError):
             gnp.choose([[2, 0, 0]], [x, x])
+        for line, words in (
+            ("np.linalg.lstsq(x[None], x)", r"lstsq: takes \(m, n\)"),
+            ("np.apply_along_axis(np.sum, 0, x[:, :0])", "apply_along_axis: the other axes"),
+            ("np.block([x, [x]])", "block: takes lists, all nested equally deep"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                evaluate(line, gnp, x)
         with pytest.raises(np.linalg.LinAlgError, match="1-dimensional"):
             gnp.linalg.cond(x[0], 1)
         assert_array_equal(gnp.vectorize(abs)([-1, 2]), [1, 2])
