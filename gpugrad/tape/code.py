@@ -2,6 +2,7 @@
 
 import dis
 import functools
+import re
 from contextlib import suppress
 from importlib.util import resolve_name
 from typing import NamedTuple
@@ -40,7 +41,8 @@ class Facts(NamedTuple):
 def facts_of(code):
     names = {*code.co_names, *code.co_freevars, *code.co_cellvars}
     for x in code.co_consts:
-        names.update([s for s in (x if type(x) in (tuple, frozenset) else [x]) if type(s) is str])
+        texts = [s for s in (x if type(x) in (tuple, frozenset) else [x]) if type(s) is str]
+        names.update(texts, *[re.findall(r"\w+", s) for s in texts if "{" in s])  # of a format
     read, passed, imports = set(), set(), []
     asks_types = not _EXACT.isdisjoint(code.co_names)
     reads_arrays = "array" in code.co_consts

@@ -91,7 +91,7 @@ def compile(
     optimizers anew, and draws new random numbers. It compares everything else by type and value,
     and if something has changed, it records the function again. So a function that reads a learning
     rate itself is recorded for each of its values, and one that names raw arrays, of 16 MB at most,
-    for each of their contents. Functions and modules of installed libraries are constants.
+    for each of their contents. Functions, classes and modules of installed libraries are constants.
 
     **What runs uncompiled**, with one warning, is a function that
 

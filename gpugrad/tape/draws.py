@@ -28,7 +28,7 @@ class Draw:
 
 def has_state(x):
     """Whether ``x`` is a random generator of Python, NumPy or another library."""
-    return any(hasattr(x, name) for name in ("bit_generator", "setstate", "set_state"))
+    return any(hasattr(type(x), name) for name in ("bit_generator", "setstate", "set_state"))
 
 
 def foreign_states(generators):

@@ -19,14 +19,16 @@ _COMPUTING = {
     "sre", "pickle", "copy", "copyreg", "datetime", "fractions", "numbers", "random", "unicodedata",
     "zlib", "binascii", "base64", "hashlib", "array", "types", "typing", "enum", "dataclasses",
     "annotationlib", "contextlib", "weakref", "warnings", "os", "posixpath", "ntpath",
-    "genericpath", "pathlib", "reprlib", "textwrap", "inspect", "numpy", "scipy", "cupy", "cupyx",
-    "cupy_backends", "gpugrad", "einops", "optree",
+    "genericpath", "pathlib", "reprlib", "textwrap", "inspect", "uuid", "argparse", "numpy",
+    "scipy", "cupy", "cupyx", "cupy_backends", "gpugrad", "einops", "optree",
 }  # fmt: skip
 # Functions in C of these modules that do more, and functions of other modules that do not.
 _REACHING = {
     "print", "open", "input", "breakpoint", "eval", "exec", "compile", "globals", "__import__",
     "__subclasses__", "now", "utcnow", "today", "seed", "warn", "warn_explicit", "_filters_mutated",
+    "fromfile", "tofile", "timestamp", "fromtimestamp", "astimezone",
 }  # fmt: skip
+_MAKERS, _MADE_BY_PYTHON = {"types", "abc", "builtins"}, 1 << 9  # a flag of classes
 _HARMLESS = {"fspath", "_path_normpath", "exc_info", "exception", "intern", "getsizeof"}
 
 
@@ -35,6 +37,8 @@ def is_own(name):
     """Whether a module, by its name, is part of the program rather than of a library."""
     top = name.partition(".")[0] if isinstance(name, str) else ""
     file = getattr(sys.modules.get(top), "__file__", None)
+    if top.startswith("namedtuple_"):  # of functions that make named tuples
+        return False
     if top not in _LIBRARIES:
         return not (file or "").startswith(_PLACES) or "site-packages" not in (file or "")
     # A module of the program may have the name of one of the standard library.
@@ -50,9 +54,17 @@ def takes_stand_ins(name):
 
 
 def module_of(x):
-    """The name of the module that defines a class or a function."""
+    """The name of the module that defines a class or a function; "" for a class of the program
+    that has the name of the module that made it, such as `types.new_class`."""
     name = getattr(x, "__module__", None)
+    if name in _MAKERS and isinstance(x, type) and x.__flags__ & _MADE_BY_PYTHON:
+        return name if hasattr(sys.modules[name], x.__name__) else ""
     return name if isinstance(name, str) else "builtins"
+
+
+def reaches_out(name):
+    """Whether classes of a module of the standard library may do more than compute."""
+    return name.partition(".")[0] in sys.stdlib_module_names and not only_computes(name)
 
 
 def only_computes(name):

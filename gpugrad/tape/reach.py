@@ -6,7 +6,6 @@ is closed: if the code names an object of a kind that is unknown here, the funct
 """
 
 import abc
-import builtins
 import datetime
 import decimal
 import enum
@@ -18,7 +17,7 @@ import sys
 import types
 import typing
 import weakref
-from collections import deque, namedtuple
+from collections import defaultdict, deque, namedtuple
 from contextlib import suppress
 
 from .._tensor import Tensor
@@ -33,12 +32,12 @@ from ..transforms.custom import custom_vjp
 from .cells import SIMPLE, Cell, can_vary, content_of, hold, is_compared
 from .code import facts_of, imported
 from .draws import has_state
-from .libraries import computes, is_own, module_of, slots_of, takes_stand_ins
+from .libraries import computes, is_own, module_of, reaches_out, slots_of, takes_stand_ins
 
 # Instances of these never change.
 _IMMUTABLE = (
     enum.Enum, re.Pattern, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo,
-    pathlib.PurePath, operator.attrgetter, typing.TypeVar, types.GenericAlias, types.UnionType,
+    pathlib.PurePath, typing.TypeVar,
     types.CodeType, types.NotImplementedType, types.BuiltinFunctionType, Op,
     types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
     types.GetSetDescriptorType, types.MemberDescriptorType,
@@ -51,18 +50,24 @@ _PLAIN_ROOMS = {"gpugrad", "types", "argparse", "collections", "abc", "typing", 
 _PLAIN = {object, *_CONTAINERS, *SIMPLE}
 _LARGEST = 1000  # items of a container
 _MOST_BYTES = 1 << 24  # of raw arrays, whose contents each call compares
+# Attributes by which code may reach anything, or the state of random generators.
+_OF_INTERPRETER = {
+    "__globals__", "__builtins__", "__context__", "f_globals", "f_locals", "f_builtins", "f_back",
+    "tb_frame", "gi_frame", "exc_info", "bit_generator", "getstate", "get_state",
+}  # fmt: skip
 # With these, code may use memory beyond a view.
 _BEYOND = ("base", "as_strided", "__array_interface__")
 _CLOSED_OVER = (
-    types.FunctionType, types.MethodType, Module, Tensor, functools.partial, custom_vjp,
+    types.FunctionType, types.MethodType, Module, Tensor, functools.partial, custom_vjp, tuple,
 )  # fmt: skip
 CODE = (types.FunctionType, type, types.ModuleType)
 # Callables and descriptors, with the attributes to walk into.
 _PARTS = {
     types.MethodType: ("__func__", "__self__"), functools.partial: ("func", "args", "keywords"),
     functools.partialmethod: ("func", "args", "keywords"), custom_vjp: ("f", "_fwd", "_bwd"),
-    staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset"),
+    staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset", "fdel"),
     functools.cached_property: ("func",), types.MethodWrapperType: ("__self__",),
+    types.GenericAlias: ("__origin__", "__args__"), types.UnionType: ("__args__",),
 }  # fmt: skip
 _DESCRIPTIONS = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__")
 # Attributes of classes that only tools read, and those that are compared where code names them.
@@ -98,18 +103,21 @@ class Reach:
         self.optimizers, self.schedulers = [], []
         # The latter are functions and classes, whose names and docstrings code may read.
         self.foreign_generators, self._described = [], []
+        self.codes = set()  # of all functions of the program
         self.not_imported = []  # modules that the functions may import for the first time
         # Unions of the `Facts` of all functions.
         self.names, self.passed = set(), set()
         self.asks_types = self.computes_names = self.reads_arrays = False
+        self.reads_outside = False  # whether something else than code may look up attributes
         self.strict = None  # the name of a function that may take arrays of NumPy's own type only
         self._name = None  # the name by which code finds the present object
         self._python_modules = {}  # by id, each module and the names that were looked up in it
         self._globals = {}  # by id, dicts of globals and the names that functions miss there
+        self._found = deque()  # objects to visit, each with the name by which code finds it
         for x in roots:
             self._walk(x)
         for x in leaves:
-            if isinstance(x, Tensor):
+            if _is(x, Tensor):
                 self._walk(type(x))
                 if hasattr(x, "__dict__") or {*slots_of(type(x))} - {*Tensor.__slots__}:
                     self._refuse(f"an argument is {_a(x)}, which may have attributes")
@@ -117,23 +125,33 @@ class Reach:
                 self._walk(x)
         for kind in dict.fromkeys(map(type, nodes)):
             self._walk(kind)
-        self._all_python_modules()
+        self._visit_all()
         for names, absent in self._globals.values():
             self.guards.append((names, frozenset(absent), "lacks"))
         for x in self._described:
             for name in self.names.intersection(_DESCRIPTIONS):
                 self._walk(getattr(x, name), Cell("attr", x, name), name)
+        self._visit_all()
+        if not self.names.isdisjoint(("isinstance", "issubclass")):
+            self._guard(abc, abc.get_cache_token(), "registrations")
 
     def first_change(self):
         """The first place whose value has changed, or None."""
         if hold(self.guards):
             return None
         place = next((guard[0] for guard in self.guards if not hold([guard])), None)
-        return place if place is None or isinstance(place, Cell) else _a(place)
+        return place if place is None or _is(place, Cell) else _a(place)
 
-    def refusal(self, names):
-        """Why the function cannot be compiled if its code uses these names, or None."""
-        return next((why for name, why in self.refusals if name is None or name in names), None)
+    def refusal(self, names, computes_names=False):
+        """Why the function cannot be compiled if its code uses these names, or None.
+
+        computes_names: whether it may use any other name too; but what schedulers change is only
+            looked for by its name.
+        """
+        for name, why in self.refusals:
+            if name is None or name in names or (computes_names and name not in _OF_SCHEDULES):
+                return why
+        return None
 
     def guard_arrays(self, given):
         """Guard the contents of all raw arrays; returns why that is impossible, or None.
@@ -167,98 +185,117 @@ class Reach:
         self.guards.append((place, value, how))
 
     def _walk(self, x, cell=None, name=None):
-        """Visit ``x``, which code finds by this name in ``cell``, and all that it refers to."""
-        kind = type(x)
+        """Have `_visit_all` visit ``x``, which code finds by this name in ``cell``."""
         if cell is not None:
             self._guard(cell, x)
+        self._found.append((x, name or self._name))
+
+    def _visit_all(self):
+        """Visit everything that was found, and all that it refers to."""
+        while self._found:
+            while self._found:
+                x, self._name = self._found.popleft()
+                self._visit(x)
+            self._name = None
+            self._all_python_modules()
+
+    def _visit(self, x):
+        kind = type(x)
+        if kind is slice:
+            self._found += [(y, self._name) for y in (x.start, x.stop, x.step)]
         if is_compared(kind) and kind is not decimal.Decimal:
             return
-        if not self.follows_code and isinstance(x, CODE):
+        if not self.follows_code and _is(x, CODE):
             return
-        room = x.__name__ if isinstance(x, types.ModuleType) else module_of(x)
+        room = x.__name__ if _is(x, types.ModuleType) else module_of(x)
         if not takes_stand_ins(room) or not takes_stand_ins(module_of(kind)):
             self.strict = getattr(x, "__name__", room)
-        if isinstance(x, types.ModuleType):
+        if _is(x, types.ModuleType):
             self._python_modules.setdefault(id(x), (x, set()))
             return
         if id(x) in self.seen:
             return
         self.seen[id(x)] = x
-        before, self._name = self._name, name or self._name
-        if isinstance(x, Tensor):
+        if _is(x, Tensor):
             self.tensor(x)
             if is_own(module_of(kind)):
                 self._object_or_container(x)
         elif kind in namespace_of:
             self.arrays.append(x)
-        elif isinstance(x, Optimizer):
+        elif _is(x, Optimizer):
             self._optimizer(x)
-        elif isinstance(x, type):
+        elif _is(x, type):
             self._class(x)
-        elif isinstance(x, LRScheduler) or hasattr(kind, "get_last_lr"):
+        elif _is(x, LRScheduler) or _has(kind, "get_last_lr", "step", "__dict__"):
             self._scheduler(x)
-        elif isinstance(x, Generator):
+        elif _is(x, Generator):
             self._guard(vars(x), [*vars(x)], "names")
             if kind is not Generator or vars(x).keys() - _OF_GENERATORS:
                 self._refuse(f"it names {_a(x)} with attributes of its own")
         else:
             self._other(x)
-        self._name = before
 
     def _all_python_modules(self):
-        """Visit the members of Python modules that the functions name."""
-        looked = True
-        while looked:
-            looked = False
-            for module, known in list(self._python_modules.values()):
-                values, own = vars(module), is_own(module.__name__)
-                if own and not known:
-                    known.add("__getattr__")
-                    self._guard(values, [*values], "names")
-                    self._class_of(module)
-                    if "__getattr__" in values or type(module) is not types.ModuleType:
-                        self._refuse(f"it names {module.__name__}, which finds names by itself")
-                # A function that computes names may look up any member of a module.
-                names = self.names | values.keys() if own and self.computes_names else self.names
-                for name in [n for n in names - known if n in values]:
-                    looked = True
-                    known.add(name)
-                    value, cell = values[name], Cell("item", values, name)
-                    is_small = isinstance(value, (dict, list, set)) and len(value) < 100
-                    is_seen = isinstance(value, (types.ModuleType, types.BuiltinFunctionType))
-                    if own or is_seen or is_small or is_own(module_of(value)):
-                        self._named(value, cell, name)
-                    else:
-                        self._guard(cell, value)
-                        if value is sys.modules:
-                            self._refuse("it names sys.modules")
-                        if value is decimal.Decimal:
-                            self._refuse("it computes with decimals, whose precision may change")
+        """Find the members of Python modules that the functions name."""
+        for module, known in list(self._python_modules.values()):
+            values, own = vars(module), is_own(module.__name__)
+            if own and not known:
+                known.add("__getattr__")
+                self._guard(values, [*values], "names")
+                self._class_of(module)
+                if "__getattr__" in values or type(module) is not types.ModuleType:
+                    self._refuse(f"it names {module.__name__}, which finds names by itself")
+            # A function that computes names may look up any member of a module.
+            any_name = own and (self.computes_names or self.reads_outside)
+            names = self.names | values.keys() if any_name else self.names
+            for name in [n for n in names - known if n in values]:
+                known.add(name)
+                value, cell = values[name], Cell("item", values, name)
+                is_small = _is(value, (dict, list, set)) and len(value) < 100
+                is_seen = _is(value, (types.ModuleType, types.BuiltinFunctionType))
+                if own or is_seen or is_small or is_own(module_of(value)):
+                    self._named(value, cell, name)
+                else:
+                    self._guard(cell, value)
+                    self._name = name
+                    self._check_foreign(value)
+
+    def _check_foreign(self, x):
+        """Refuse some objects of libraries that do more than compute."""
+        if x is sys.modules:
+            self._refuse("it names sys.modules")
+        elif x is decimal.Decimal:
+            self._refuse("it computes with decimals, whose precision may change")
+        elif _is(x, type) and not issubclass(x, BaseException) and reaches_out(module_of(x)):
+            self._refuse(f"it names {x.__name__}, which may read or change what is outside")
 
     def _other(self, x):
         kind = type(x)
-        if isinstance(x, types.FunctionType):
+        if _is(x, types.FunctionType):
             self._function(x)
-        elif isinstance(x, (*_PARTS,)):
-            for name in next(names for base, names in _PARTS.items() if isinstance(x, base)):
+        elif _is(x, (*_PARTS,)):
+            for name in next(names for base, names in _PARTS.items() if _is(x, base)):
                 self._walk(getattr(x, name), Cell("attr", x, name))
-            if isinstance(x, functools.partial) or is_own(module_of(kind)):
+            if _is(x, functools.partial) or is_own(module_of(kind)):
                 self._items(getattr(x, "__dict__", {}), True)
                 self._walk(kind)
-        elif isinstance(x, types.BuiltinFunctionType):
-            if not isinstance(x.__self__, types.ModuleType):
+        elif _is(x, types.BuiltinFunctionType):
+            self.reads_outside |= x is getattr
+            if not _is(x.__self__, types.ModuleType):
                 self._walk(x.__self__)
             # PyTorch's random functions are let pass: two recordings of them would differ.
             if not computes(x) and not module_of(x).startswith("torch"):
                 self._refuse(f"it names {x.__name__}, which reads or changes what is outside")
-        elif isinstance(x, (operator.methodcaller, operator.itemgetter)):
+        elif _is(x, (operator.methodcaller, operator.itemgetter, operator.attrgetter)):
+            self.reads_outside |= kind is operator.attrgetter
             self._walk(x.__reduce__())
-        elif isinstance(x, functools._lru_cache_wrapper):
-            if is_own(module_of(x.__wrapped__)):
-                self._refuse(f"it names {x.__name__}, which keeps results in a cache")
-        elif isinstance(x, weakref.ref):
+        elif _is(x, functools._lru_cache_wrapper):
+            name = getattr(x, "__name__", "a cached function")
+            if is_own(module_of(x)) or getattr(sys.modules[module_of(x)], name, None) is not x:
+                self._refuse(f"it names {name}, which keeps results in a cache")
+        elif _is(x, weakref.ref):
             self._refuse("it names a weak reference, whose object may be gone in a later call")
-        elif hasattr(kind, "__wrapped_function__"):  # another compiled function
+        elif _has(kind, "__wrapped_function__"):  # another compiled function
             self._walk(x.__wrapped_function__)
             self._guard(vars(x), [*vars(x)], "names")
             for name in [name for name in vars(x) if not name.startswith("_")]:
@@ -267,16 +304,16 @@ class Reach:
             self._object_or_container(x)
         elif has_state(x):
             self.foreign_generators.append(x)
-        elif isinstance(x, Listener):
+        elif _is(x, Listener):
             self._walk(x.mode, Cell("attr", x, "mode"))
             for p in x.tensors:
                 self.tensor(p)
-        elif not isinstance(x, _IMMUTABLE) and not hasattr(x, "newbyteorder"):  # of a dtype
+        elif not _is(x, _IMMUTABLE) and not _has(kind, "newbyteorder"):  # of a dtype
             self._object_or_container(x)
 
     def _object_or_container(self, x):
         kind = type(x)
-        is_container = isinstance(x, (*_CONTAINERS, types.MappingProxyType))
+        is_container = _is(x, (*_CONTAINERS, types.MappingProxyType))
         readers = _READERS if is_container else ("__getattribute__",)
         own = [vars(base) for base in kind.__mro__ if is_own(module_of(base))]
         if reader := next((name for name in readers if any(name in base for base in own)), None):
@@ -285,7 +322,7 @@ class Reach:
         if is_container:
             self._items(x)
         if _is_plain(kind):
-            if hasattr(kind, "__next__"):
+            if _has(kind, "__next__"):
                 self._refuse(f"it names an iterator ({kind.__name__})")
             self._object(x)
         elif not is_container:
@@ -300,10 +337,12 @@ class Reach:
 
         are_named: whether code finds the items by their keys, as it finds attributes.
         """
-        is_dict = isinstance(x, (dict, types.MappingProxyType))
-        is_set = isinstance(x, (set, frozenset))
-        has_cells = not is_set and not isinstance(x, tuple)
-        if not isinstance(x, (tuple, frozenset)):
+        is_dict = _is(x, (dict, types.MappingProxyType))
+        is_set = _is(x, (set, frozenset))
+        has_cells = not is_set and not _is(x, tuple)
+        if _is(x, defaultdict):
+            self._walk(x.default_factory, Cell("attr", x, "default_factory"))
+        if not _is(x, (tuple, frozenset)):
             self.containers.append(x)
             how = "names" if are_named else "keys" if is_set or is_dict else "len"
             self._guard(x, content_of[how](x), how)
@@ -321,8 +360,10 @@ class Reach:
         if (values := getattr(x, "__dict__", None)) is not None:
             self._guard(Cell("attr", x, "__dict__"), values)
             self._items(values, True)
+        if len({*slots_of(type(x))}) < len(slots_of(type(x))):
+            self._refuse(f"it names {_a(x)}, two of whose classes have the same slot")
         for name in slots_of(type(x)):
-            if isinstance(x, Tensor) and name in Tensor.__slots__:
+            if _is(x, Tensor) and name in Tensor.__slots__:
                 continue
             cell = Cell("attr", x, name)
             if hasattr(x, name):
@@ -341,23 +382,27 @@ class Reach:
         if not is_own(module) and module != "builtins":
             is_of_gpugrad = (module or "").partition(".")[0] == "gpugrad"
             op = getattr(function, "op", None)
-            if isinstance(op, Op) and is_own(op.forward.__module__):
+            if _is(op, Op) and is_own(op.forward.__module__):
                 self._items(vars(function), True)
                 for name in ("forward", "rules", "joint", "tangents", "batching", "twins"):
                     self._walk(getattr(op, name), Cell("attr", op, name))
             for cell in function.__closure__ or ():  # transforms close over the user's function
                 with suppress(ValueError):
                     value = cell.cell_contents
-                    is_cache = isinstance(value, weakref.WeakKeyDictionary)
-                    if isinstance(value, _CLOSED_OVER) or not (is_of_gpugrad or is_cache):
+                    is_cache = _is(value, weakref.WeakKeyDictionary)
+                    is_state = _is(value, _CLOSED_OVER) or is_own(module_of(type(value)))
+                    if is_state or not (is_of_gpugrad or is_cache):
                         self._walk(value, Cell("attr", cell, "cell_contents"))
             return
         self._described.append(function)
         codes = [function.__code__]
         for code in codes:
-            codes += [x for x in code.co_consts if isinstance(x, types.CodeType)]
+            codes += [x for x in code.co_consts if _is(x, types.CodeType)]
+        self.codes.update(codes)
         facts = [*map(facts_of, codes)]
         self.names.update(*[x.names for x in facts])
+        if names := _OF_INTERPRETER & {n for x in facts for n in x.names}:
+            self._refuse(f"it uses {min(names)}, by which it may reach what compile cannot see")
         self.passed.update(*[x.passed for x in facts])
         self.asks_types |= any(x.asks_types for x in facts)
         self.reads_arrays |= any(x.reads_arrays for x in facts)
@@ -370,9 +415,9 @@ class Reach:
             except ValueError:
                 self._guard(Cell("attr", cell, "cell_contents"), True, "missing")
             else:
-                self._named(value, Cell("attr", cell, "cell_contents"), name)
+                self._walk(value, Cell("attr", cell, "cell_contents"), name)
         for name in {name for x in facts for name in x.read}:
-            for place in (function.__globals__, vars(builtins)):
+            for place in (function.__globals__, function.__builtins__):
                 if name in place:
                     self._named(place[name], Cell("item", place, name), name)
                     break
@@ -383,7 +428,7 @@ class Reach:
                 self.not_imported.append(name)
                 continue
             module, cell = sys.modules[name], Cell("item", sys.modules, name)
-            if isinstance(module, types.ModuleType):
+            if _is(module, types.ModuleType):
                 self._guard(cell, module)
                 self._python_modules.setdefault(id(module), (module, set()))
             else:  # None, which forbids the import, or an object in the place of a module
@@ -397,7 +442,8 @@ class Reach:
 
         The `Witness` sees that function when it runs.
         """
-        if isinstance(value, types.BuiltinFunctionType) and name not in self.passed:
+        is_function = _is(value, types.BuiltinFunctionType)
+        if is_function and _is(value.__self__, types.ModuleType) and name not in self.passed:
             self._guard(cell, value)
         else:
             self._walk(value, cell, name)
@@ -405,6 +451,7 @@ class Reach:
     def _class(self, kind):
         """Visit the methods and attributes of a class, if it is one of the program's own."""
         if not is_own(module_of(kind)):
+            self._check_foreign(kind)
             return
         self._described.append(kind)
         self._guard(vars(kind), [*vars(kind)], "names")
@@ -471,6 +518,16 @@ def _is_plain(kind):
         base in _PLAIN or is_own(room) or room.partition(".")[0] in _PLAIN_ROOMS
         for base, room in rooms
     )
+
+
+def _is(x, kinds):
+    """Like ``isinstance``, but a proxy may have another ``__class__`` than its type."""
+    return issubclass(type(x), kinds)
+
+
+def _has(kind, *names):
+    """Whether a class has these attributes, and not only its metaclass."""
+    return all(any(name in vars(base) for base in kind.__mro__) for name in names)
 
 
 def _a(x):

@@ -132,7 +132,8 @@ class _Recording:
         signature = signature_of(leaves, [*reach.tensors.values()], recorder.raw, recorder.backend)
         was_recording = thread.recording
         seen = [t.codes for t in self.known if t.signature == signature]
-        witness, tape = Witness(recorder, *seen[:1]), None
+        own = reach.codes if reach.follows_code else None
+        witness, tape = Witness(recorder, own, *seen[:1]), None
         foreign = foreign_states(reach.foreign_generators) if witness.is_needed else None
         try:
             try:
@@ -151,11 +152,14 @@ class _Recording:
                 )
             if recorder.has_failed:
                 recorder.stop("it handles an error of a call, which depends on values", "once")
-            recorder.stop(reach.refusal(witness.names()))
+            facts = witness.facts()
+            names = frozenset().union(*[x.names for x in facts])
+            computes_names = reach.reads_outside or any(x.computes_names for x in facts)
+            recorder.stop(reach.refusal(names, computes_names))
             if thread.recording is not was_recording:
                 recorder.stop("it switches the recording of gradients")
             self.codes = witness.codes
-            if any(x.reads_groups for x in witness.codes.values()):
+            if reach.reads_outside or any(x.reads_groups for x in witness.codes.values()):
                 stage.guard_groups()
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:

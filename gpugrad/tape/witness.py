@@ -21,14 +21,15 @@ _EFFECTS = {warnings.warn, warnings.warn_explicit, print, open}
 _QUIET = (
     "importlib._bootstrap", "_frozen_importlib", "_py_warnings", "gpugrad._processes.",
     "gpugrad.backends.cupy.", "gpugrad.backends.native.", "gpugrad.kernels.cuda.", "gpugrad.tape.",
-    "gpugrad.tools.",
+    "gpugrad.tools.observing",
 )  # fmt: skip
 _RESTORING = ("errstate.", "cached_property.")
 _STEPS = {"step", "_follow_groups", "zero_grad", "unscale_", "step_unless"}
 # Functions that read or change something which a program does not; those of ``os`` read the
 # environment.
 _UNSEEN = {
-    ("gpugrad._tensor", "label"), ("gpugrad.random", "get_state"),
+    ("gpugrad._tensor", "label"), ("gpugrad.random", "get_state"), ("gpugrad.io", "load"),
+    ("gpugrad.io", "load_metadata"), ("os", "__repr__"), ("os", "copy"),
     ("gpugrad.random", "initial_seed"), ("gpugrad.backends.numpy.threads", "set_num_threads"),
     ("gpugrad.backends.numpy.threads", "get_num_threads"), ("os", "__getitem__"),
     ("os", "__iter__"), ("os", "__len__"), ("os", "getenvb"),
@@ -76,12 +77,13 @@ def _judge(frame):
 class Witness:
     """Sees what the thread calls inside a ``with`` block, and stops the recorder if need be.
 
+    own: the code of the program that `Reach` has found, or None if that is no matter.
     earlier: ``codes`` of an earlier recording of such a call; the witness then does not look again.
     codes: `Judged` of all code that has run, by the id of the code.
     """
 
-    def __init__(self, recorder, earlier=None):
-        self.recorder = recorder
+    def __init__(self, recorder, own, earlier=None):
+        self.recorder, self._own = recorder, own
         self.is_needed = earlier is None
         self.codes = {} if earlier is None else earlier
         # Whether functions in C only compute; methods are found by their class and name.
@@ -100,12 +102,13 @@ class Witness:
         if watch is not None and sys.getprofile() is watch:
             sys.setprofile(None)
 
-    def names(self):
-        """All names in the program's own code that has run."""
-        return frozenset().union(*[facts_of(x.code).names for x in self.codes.values() if x.is_own])
+    def facts(self):
+        """The `Facts` of the program's own code that has run."""
+        return [facts_of(x.code) for x in self.codes.values() if x.is_own]
 
     def _hook(self):
-        codes, handlers = self.codes, {*map(signal.getsignal, signal.valid_signals())}
+        codes, own = self.codes, self._own
+        handlers = {*map(signal.getsignal, signal.valid_signals())}
         handlers = {getattr(handler, "__code__", None) for handler in handlers}
 
         def see(frame, event, function):  # Python calls this some thousand times in a recording
@@ -113,6 +116,8 @@ class Witness:
                 number = id(frame.f_code)
                 if (known := codes.get(number)) is None:
                     known = codes[number] = _judged.get(number) or _judge(frame)
+                    if own is not None and known.is_own and known.code not in own:
+                        known = codes[number] = known._replace(is_foreign=True)
                     if known.code in handlers:
                         self.recorder.stop("a signal handler runs in the middle of it", "once")
                 if known.is_foreign:
@@ -141,18 +146,27 @@ class Witness:
         """
         # Python calls these whenever it collects garbage, whatever runs then.
         callbacks = [getattr(function, "__code__", None) for function in gc.callbacks]
-        while frame is not None and called not in callbacks:
+        is_code = type(called) is types.CodeType
+        is_deleting = is_code and called.co_name == "__del__"
+        while frame is not None and not is_deleting and called not in callbacks:
             name, code = frame.f_globals.get("__name__") or "", frame.f_code
-            if code.co_name == "<module>" or code in callbacks:  # a module is being imported
+            # A module is being imported, or an object deleted, whose time is not certain either.
+            if code.co_name in ("<module>", "__del__") or code in callbacks:
                 return
-            if name.startswith(_QUIET) or code.co_qualname.startswith(_RESTORING):
+            is_owned, is_inside = is_own(name), name.partition(".")[0] == "gpugrad"
+            is_unseen = is_code and self._own is not None and code not in self._own
+            # Code that was not found was itself looked at when it was called.
+            if (is_owned and is_unseen) or name == "gpugrad._foreign_names":
+                frame = frame.f_back
+                continue
+            is_restoring = code.co_qualname.startswith(_RESTORING) and not is_owned
+            if name.startswith(_QUIET) or is_restoring:
                 return
-            is_inside = name.partition(".")[0] == "gpugrad"
-            if is_own(name) or (is_inside and called in _EFFECTS):
+            if is_owned or (is_inside and called in _EFFECTS):
                 called = getattr(called, "co_name", None) or called.__name__
                 what = f"it calls {called}{in_line(user_line())}"
                 what += ", which reads or changes what compile cannot see"
                 self.recorder.stop(what, "once")
-            if is_own(name) or is_inside:
+            if is_owned or is_inside:
                 return
             frame = frame.f_back
