@@ -1,7 +1,7 @@
 """`custom_vjp`: a function whose VJP the user defines."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import cached_property, update_wrapper
 from inspect import signature
 from typing import Any, Generic, NamedTuple
@@ -19,7 +19,7 @@ from .arguments import callable_or_error, kind_of, parameters
 from .cotangents import checked, leaves_like, like, outward
 from .pieces import Call, Piece, Rerun, op_of_calls, overwritten, record_outputs, to_graph_axes
 from .recording import fresh, is_recordable, without_graph
-from .trees import as_tensor, flatten, map_tensors, names, unflatten
+from .trees import as_tensor, flatten, flatten_each, map_tensors, names, unflatten
 
 
 class custom_vjp(Generic[P, R]):
@@ -38,7 +38,8 @@ class custom_vjp(Generic[P, R]):
     When a call is recorded, ``fwd`` runs in place of ``f``, and its ops are not recorded: every
     derivative comes from ``bwd``, which forward mode transposes. Higher derivatives differentiate
     ``bwd`` and the residuals. To record the residuals, ``fwd`` runs once more, for which the graph
-    keeps the arguments.
+    keeps the arguments. Tensors that ``bwd`` uses as variables of an enclosing function count in
+    higher derivatives; those that it finds in another way, such as a module's, may not.
 
     Raises TypeError or ValueError, naming the argument, for cotangents that do not fit, and
     ValueError if ``fwd`` uses a tensor from outside that requires grad, whose gradient would
@@ -159,12 +160,27 @@ class custom_vjp(Generic[P, R]):
             return result
         # New objects, because the program may assign to its own.
         fixed, residuals = [map_tensors(fresh, x) for x in fixed], map_tensors(fresh, residuals)
-        # Every output gets the same vmap levels. So the cotangent of an output that all examples
-        # share still has a part for each example.
-        levels = levels_among(self._name, [leaves[i] for i in places])
+        # Every output gets the vmap levels of all that bwd may use. So the cotangent of an output
+        # that all examples share still has a part for each example.
+        every = [*leaves, *kept, *flatten_each(values, True)[0]]
+        levels = levels_among(self._name, [x for x in every if isinstance(x, Tensor)])
         outputs = {i: lifted(leaves[i], levels) for i in places}
         recorded = RecordedVjp(self, fixed, call, end, residuals)
-        return record_outputs(self._op, call, {}, leaves, structure, outputs, recorded)
+        outside = self._closed_over()
+        return record_outputs(self._op, call, outside, leaves, structure, outputs, recorded)
+
+    def _closed_over(self):
+        """The nodes of the tensors in the closure of ``bwd``, on which derivatives depend.
+
+        They become parents without a cotangent, so that transforms see that there are some.
+        """
+        found = {}
+        for cell in getattr(self._bwd, "__closure__", None) or ():
+            with suppress(ValueError):  # the variable has no value yet
+                x = cell.cell_contents
+                if isinstance(x, Tensor) and x.node is not None:
+                    found[x.node] = None
+        return found
 
     def _check_number(self, y, structure, i):
         """Raise TypeError if leaf ``i`` of the result, which has no graph, needs a cotangent."""
@@ -196,6 +212,8 @@ class RecordedVjp(NamedTuple):
         """The cotangents of the inputs, given those of the outputs."""
         call, name = self.call, self.function._name
         tensors = isinstance(cotangents[0], Tensor)
+        of_closure = len(inputs) - len(call.levels)
+        inputs = inputs[: len(call.levels)]
         leaves = [None] * call.structure.num_leaves
         # bwd may differentiate, and its tensors must not get axes of levels that no cotangent has.
         newer = levels_among(name, cotangents if tensors else [])
@@ -222,6 +240,7 @@ class RecordedVjp(NamedTuple):
                 c if c is None else to_graph_axes(conjugate(c), levels, call.active, summed)
                 for c, levels in zip(found, call.levels, strict=True)
             ]
+        results += [None] * of_closure
         return results if tensors else [c if c is None else c.array for c in results]
 
     def _is_stale(self, tree):

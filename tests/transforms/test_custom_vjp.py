@@ -95,6 +95,29 @@ class TestDerivatives:
         straight_through = with_rule(gg.round, lambda x: (gg.round(x), None), lambda _, g: (g,))
         close(gg.grad(lambda x: (straight_through(x) * x).sum())(gg.asarray(X)), X + np.round(X))
 
+    def test_a_rule_that_depends_on_the_example_of_a_shared_result(self):
+        f = with_rule(lambda x, s: x, lambda x, s: (x, s), lambda s, g: (g * s, None))
+        x, w = gg.tensor(2.0), gg.tensor([3.0, 4.0, 8.0])
+        close(gg.jacobian(lambda x: gg.vmap(lambda s: f(x, s) * s)(w))(x), w * w)
+        close(gg.vmap(lambda s: gg.jvp(lambda x: f(x, s), (x,), (gg.tensor(1.0),))[1])(w), w)
+
+    @pytest.mark.parametrize("derivative", [
+        gg.grad, gg.jacobian, lambda f: lambda x: gg.vjp(f, x)[1](gg.tensor(1.0))[0],
+        lambda f: lambda x: gg.jvp(f, (x,), (gg.tensor(1.0),))[1],
+        lambda f: gg.grad(lambda x: gg.checkpoint(f, x)),
+    ])  # fmt: skip
+    def test_a_rule_that_closes_over_a_tensor(self, derivative):
+        def of(w):
+            return derivative(with_rule(lambda x: x * 2, lambda x: (x * 2, None),
+                                        lambda _, g: (g * w,)))(gg.tensor(2.0))  # fmt: skip
+
+        close(gg.grad(of)(gg.tensor(3.0)), 1.0)
+        w = leaf(3.0)
+        assert of(w).requires_grad
+        x = leaf(2.0)
+        with_rule(lambda x: x * 2, lambda x: (x * 2, None), lambda _, g: (g * w,))(x).backward()
+        assert (x.grad.item(), w.grad) == (3.0, None)
+
 
 class TestArguments:
     def test_containers_integers_and_none(self):
