@@ -3,6 +3,7 @@
 import csv
 import os
 import time
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from .._arguments import whole
@@ -131,23 +132,28 @@ class CSVLog(Callback):
         self._file: Any = None
 
     def on_start(self, trainer: "Trainer") -> None:
-        mode = "w" if trainer.history else "x"
+        mode = "w" if trainer.steps else "x"
         self._file = open(self.path, mode, newline="", encoding="utf-8")  # noqa: SIM115
-        self._writer: Any = None
-        for epoch, row in enumerate(trainer.history, 1):
-            self._write(epoch, row)
+        self._names: list[str] = []
+        self._write(trainer.history)
 
     def on_epoch(self, trainer: "Trainer", row: dict[str, float]) -> None:
-        self._write(len(trainer.history) + 1, row)
+        self._write([*trainer.history, row])
 
     def on_end(self, trainer: "Trainer") -> None:
         self._file.close()
 
-    def _write(self, epoch, row):
-        if self._writer is None:
-            self._writer = csv.DictWriter(self._file, ["epoch", *row])
-            self._writer.writeheader()
-        self._writer.writerow({"epoch": epoch, **row})
+    def _write(self, history):
+        """Write the last row; if that has new entries, the whole file again."""
+        rows = [{"epoch": epoch, **row} for epoch, row in enumerate(history, 1)]
+        names, self._names = self._names, [*dict.fromkeys(chain(*rows))]
+        writer = csv.DictWriter(self._file, self._names)
+        if names == self._names:
+            del rows[:-1]
+        else:
+            self._file.truncate(self._file.seek(0))
+            writer.writeheader()
+        writer.writerows(rows)
         self._file.flush()
 
 

@@ -28,10 +28,10 @@ def curves(history: Sequence[dict[str, float]], title: str | None = None) -> Any
         figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
     ):
         for part, name in lines:
-            values = [row[name] for row in history]
+            values = [row.get(name, float("nan")) for row in history]
             label = f"{part}, final {values[-1]:.4f}".removeprefix(", ")
             ax.plot(range(1, len(values) + 1), values, ".-", label=label)
-        if quantity == "loss" and all(row[name] > 0 for row in history for _, name in lines):
+        if quantity == "loss" and all(row.get(name, 1) > 0 for row in history for _, name in lines):
             ax.set_yscale("log")
         ax.set(xlabel="epoch", ylabel=quantity)
         ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)

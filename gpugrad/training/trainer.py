@@ -8,8 +8,8 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Literal
 
-from .._arguments import check_type, one_of, whole
-from .._creation import asarray
+from .._arguments import check_type, one_of, require, whole
+from .._creation import asarray, tensor
 from .._foreign_names import explains_arguments
 from .._processes import Group, current
 from .._tensor import Tensor
@@ -44,8 +44,8 @@ class Trainer:
         history = trainer.fit(epochs=10)
 
     loss: ``loss(model, *batch)`` returns the mean loss over a batch that is a tuple or a list,
-        alone or with a dict of further means by name, the metrics. The trainer passes a batch of
-        another kind as one argument.
+        alone or with a dict of further means by other names than ``"loss"``, the metrics. The
+        trainer passes a batch of another kind as one argument.
     loader: an iterable over the batches of one epoch, such as a `gpugrad.data.DataLoader`.
     evaluate_on: loaders by name. After each epoch the trainer computes the loss and the metrics for
         each of them in evaluation mode.
@@ -298,6 +298,11 @@ class Trainer:
         history = state["history"]
         if not isinstance(history, list) or not all(map(_is_row, history)):
             raise ValueError("Trainer: its history is not a list of dicts of numbers")
+        whole("Trainer: the state's steps", state["steps"], 0)
+        if (best := state["best"]) is not None:
+            check_type(best, Mapping, "Trainer: the state's 'best' must be a dict")
+            fits = best.keys() == {"epoch", "model"} and best["epoch"] in range(1, len(history) + 1)
+            require(fits, "Trainer: the state's 'best' must be an epoch with its model", [*best])
         if (state["scheduler"] is None) != (self.scheduler is None):
             raise ValueError("Trainer: only one of the state and the trainer has a scheduler")
         if len(state["callbacks"]) != len(self._stateful_callbacks()):
@@ -324,7 +329,7 @@ class Trainer:
             callback.load_state_dict(own)
         self.steps = state["steps"]
         self.best = state["best"]
-        self._means = _Means(state["means"] if self._group.rank == 0 else ())
+        self._means = _Means(_added_up(state["means"]) if self._group.rank == 0 else ())
         self.history = [dict(row) for row in state["history"]]
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -387,10 +392,13 @@ def _update_of_processes(model, optimizer, compute, apply, batches):
 
 
 def _add_gradients(model, loss, batch, weight):
-    """Go backward from a batch's loss times ``weight``; return its loss and metrics by name."""
+    """Go backward from a batch's loss times ``weight``; return its loss and metrics by name.
+
+    They are copies, since they may lie in the memory of parameters, which the step changes.
+    """
     values = _loss_and_metrics(loss, model, batch)
     (values["loss"] if weight == 1 else values["loss"] * weight).backward()
-    return values
+    return {k: tensor(x) if isinstance(x, Tensor) else x for k, x in values.items()}
 
 
 def _apply_gradients(model, optimizer, max_norm):
@@ -420,6 +428,7 @@ def _loss_and_metrics(loss, model, batch):
             f"tuple of that and a dict of metrics, not {given}"
         )
     mean, metrics = parts
+    require("loss" not in metrics, "Trainer: a metric must have a name of its own", "loss")
     if mean.size != 1:
         raise ValueError(
             f"Trainer: the loss function must return one number, not a tensor of shape "

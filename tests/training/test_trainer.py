@@ -284,6 +284,36 @@ def test_csv(tmp_path):
         regression(callbacks=[CSVLog(path)]).fit(1)
 
 
+class Changing(Callback):
+    def on_epoch(self, trainer, row):
+        row[f"x{len(trainer.history)}"] = 1.0
+
+
+def test_a_csv_file_gets_new_columns_and_goes_on_in_the_first_epoch(tmp_path):
+    path = tmp_path / "log.csv"
+    trainer = regression(callbacks=[Changing(), CSVLog(path), Stop(3)])
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit(2)
+    trainer.fit(2)
+    names, *rows = [line.split(",") for line in path.read_text().splitlines()]
+    assert names == ["epoch", "training/loss", "training/error", "x0", "x1"]
+    assert [row[-2:] for row in rows] == [["1.0", ""], ["", "1.0"]]
+
+
+@pytest.mark.parametrize("compile", [False, True])
+def test_means_are_of_the_values_that_the_steps_had(compile):
+    weight = nn.Parameter(gpugrad.ones(1))
+    model = nn.Module()
+    model.weight = weight
+
+    def loss(model, x):
+        return model.weight.sum(), {"all": model.weight, "view": model.weight[0]}
+
+    optimizer, loader = optim.SGD([weight], lr=0.25), [gpugrad.ones(1)] * 4
+    trainer = Trainer(model, optimizer, loss, loader, compile=compile)
+    assert trainer.fit(1) == [{f"training/{name}": 0.625 for name in ("loss", "all", "view")}]
+
+
 def test_tensorboard(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(ImportError, match="pip install tensorboardX, or pass torch"):
@@ -337,6 +367,7 @@ def test_curves(tmp_path):
     assert (left.get_ylabel(), left.get_yscale(), len(left.lines)) == ("loss", "log", 2)
     assert (right.get_ylabel(), right.get_yscale(), len(right.lines)) == ("lr", "linear", 1)
     figure.savefig(tmp_path / "curves.png")
+    curves([{"training/loss": 1.0}, {"training/loss": 1.0, "test/loss": 2.0}])
     with pytest.raises(ValueError, match="history is empty"):
         curves([])
 
@@ -384,6 +415,10 @@ def test_a_state_that_does_not_fit_changes_nothing():
         ({"random": {"cpu": 5}}, "set_state"),
         ({"random": None}, "'random' must be a dict, not a NoneType"),
         ({"callbacks": []}, "it has states of 0 callbacks, but 1"),
+        ({"steps": 2.5}, "steps must be an int of at least 0, not 2.5"),
+        ({"best": 3}, "'best' must be a dict, not a int"),
+        ({"best": {"epoch": 2, "model": {}}}, "'best' must be an epoch with its model"),
+        ({"means": ["ab"]}, "unpack"),
     ):
         with pytest.raises((TypeError, ValueError), match=words):
             trainer.load_state_dict({**state, **change})
@@ -429,6 +464,7 @@ CALLS = [
         ((Y.mean(), 1.0), TypeError, r"and a dict of metrics, not \(Tensor, float\)"),
         ((Y.mean(), Y.mean(), {}), TypeError, r"not \(Tensor, Tensor, dict\)"),
         (Y, ValueError, r"one number, not a tensor of shape \(5, 1\); return its mean"),
+        ((Y.mean(), {"loss": 1.0}), ValueError, "a metric must have a name of its own, not 'loss'"),
       )),
 ]  # fmt: skip
 
