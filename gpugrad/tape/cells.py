@@ -199,9 +199,9 @@ def leaves_hold(leaves, rows, apart, holders):
     """Whether a program that was recorded for the leaves in ``rows`` can take these ones.
 
     rows: see `leaf_rows`.
-    apart: the ids of the tensors of the state that the program changes. No argument may be one of
-        them, nor the gradient of one of the ``holders``, nor may a Tensor be passed twice where
-        the recording had two.
+    apart: the ids of the tensors of the state that the program changes, and of its other objects.
+        No argument may be one of them, nor the gradient of one of the ``holders``, nor may a Tensor
+        or a container be passed twice where the recording had two.
     """
     seen = {id(x.grad) for x in holders} if holders else set()
     for x, (kind, value) in zip(leaves, rows, strict=True):
@@ -219,8 +219,13 @@ def leaves_hold(leaves, rows, apart, holders):
         elif kind == "static":
             if not same(x, value.value):
                 return False
-        elif kind == "same" and x is not leaves[value]:
-            return False
+        elif kind == "same":
+            if x is not leaves[value]:
+                return False
+        elif kind == "container":
+            if id(x) in apart or id(x) in seen:
+                return False
+            seen.add(id(x))
     return True
 
 

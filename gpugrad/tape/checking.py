@@ -2,6 +2,8 @@
 
 import operator
 from collections import deque
+from collections.abc import MutableSequence
+from contextlib import suppress
 from dataclasses import is_dataclass
 from types import MappingProxyType
 
@@ -12,7 +14,7 @@ from ..nn.module import Module
 from ..optim.optimizer import ParameterState
 from ..random import Generator, _generators
 from ..transforms.trees import flatten
-from .cells import Exactly, hold
+from .cells import ABSENT, Exactly, hold
 from .draws import foreign_states, restore_foreign
 from .libraries import slots_of
 from .reach import Reach
@@ -31,12 +33,15 @@ class Snapshot:
         self._kept = {}
         of_objects = [vars(x) for x in (*reach.optimizers, *reach.schedulers)]
         arrays = *leaves, *reach.arrays
-        for x in (*reach.tensors.values(), *arrays, *reach.containers, *nodes, *of_objects):
+        others = [x for x in reach.seen.values() if isinstance(x, MutableSequence)]
+        found = *reach.tensors.values(), *arrays, *reach.containers, *others, *nodes, *of_objects
+        for x in found:
             self._keep(x)
         known = [x for x in reach.seen.values() if isinstance(x, Generator)]
         self.generators = [(g, g.get_state()) for g in {*_generators.values(), *known}]
         self.foreign = foreign_states(reach.foreign_generators)
         self.cells = [(cell, value) for cell, value, how in reach.guards if how == "same"]
+        self.missing = [cell for cell, _, how in reach.guards if how == "missing"]
 
     def _keep(self, x):
         """Copy the contents of an array, a container or an object, and of everything in it."""
@@ -51,6 +56,8 @@ class Snapshot:
             content = [*x]
         elif isinstance(x, dict):
             content = dict(x)
+        elif isinstance(x, MutableSequence):  # such as a bytearray
+            content = x[:]
         elif isinstance(x, Tensor):
             content = {"array": x.array, "node": x.node, "_grad": x.grad}
         elif kind is Leaf or kind is Node:
@@ -77,6 +84,8 @@ class Snapshot:
                     x[...] = content
             elif isinstance(x, (list, deque, set, dict)):
                 refill(x, content)
+            elif isinstance(x, MutableSequence):
+                x[:] = content
             elif not isinstance(x, tuple):
                 for name in {*getattr(x, "__dict__", ())} - content.keys():
                     object.__delattr__(x, name)
@@ -89,6 +98,9 @@ class Snapshot:
             is_read_only = isinstance(cell.container, MappingProxyType)
             if not is_read_only and not hold([(cell, value, "same")]):
                 cell.set(value)
+        for cell in self.missing:
+            with suppress(*ABSENT):
+                object.__delattr__(cell.container, cell.key)
 
     def values(self):
         """The present values of the state by name, for `differences`."""

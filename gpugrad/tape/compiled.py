@@ -20,12 +20,12 @@ from ..backends import namespace_of
 from ..backends.numpy import backend as numpy_backend
 from ..nn.module import Module, Parameter
 from ..tools.observing import user_line
-from ..transforms.trees import flatten, unflatten
+from ..transforms.trees import unflatten
 from .cells import SIMPLE, keys_of
 from .checking import Snapshot, differences, results
 from .graphs import program_of
 from .reach import CODE, Reach
-from .recording import nodes_of, record, static_fields_of
+from .recording import changing, record, static_fields_of, taken_apart
 from .report import Report
 from .run import Failed, Program, warn_of
 from .tape import Tape, Unsupported, first_difference
@@ -79,10 +79,11 @@ def compile(
             optimizer.step()
             return loss
 
-    Arguments are trees (nested tuples, lists, dicts, dataclasses) of tensors, arrays and other
-    objects. There is a program for each structure, shape, dtype, device and memory layout of the
-    arguments, for each value of those that are no arrays, and for recording of gradients on and
-    off. The last 16 programs are kept.
+    Arguments and results are trees (nested tuples, lists, dicts, dataclasses) of tensors, arrays
+    and other objects. There is a program for each structure, shape, dtype, device and memory layout
+    of the arguments, for each value of those that are no arrays, and for recording of gradients on
+    and off. The last 16 programs are kept. The library optree takes trees apart, so that only
+    functions of single tensors, arrays and numbers, with such a result, are compiled without it.
 
     **What is seen.** Everything that the function reads besides its arguments is state: its
     closure, the globals that it names, the functions and classes of the program (not of libraries)
@@ -104,11 +105,13 @@ def compile(
     - steps `LBFGS`; a closure for it that does not name the optimizer can be compiled instead;
     - prints, reads a file or a clock, or calls anything else that reaches outside of the program;
     - names an object that `compile` cannot look into, such as one of another library;
+    - returns one list, dict or object in two places, or new objects as keys or static fields;
     - does something else in a second call for no reason that can be seen. The warning shows the
       first difference.
 
-    Inside `vmap` and other transforms, and while a tool such as `profile` is on, a function runs
-    uncompiled without a warning.
+    A call runs uncompiled, with a warning, if an argument contains itself or is a dataclass with a
+    field that is not set. Inside `vmap` and other transforms, and while a tool such as `profile` is
+    on, a function runs uncompiled without a warning.
 
     On a CUDA device all calls are one CUDA graph. A call of the compiled function stores the
     numbers and addresses that have changed, and launches the graph. It copies arguments into the
@@ -198,7 +201,11 @@ class Compiled(Generic[P, R]):
             or numpy_backend.reports_errors()
         ):
             return function(*args, **kwargs)
-        leaves, structure = _leaves(args, kwargs)
+        try:
+            leaves, structure = _leaves(args, kwargs)
+        except Unsupported as error:
+            self._warn(f"ran once without being compiled: {error}")
+            return function(*args, **kwargs)
         before = None
         if self._check:
             self._calls += 1
@@ -378,7 +385,10 @@ class Compiled(Generic[P, R]):
 
         Raises ValueError if the function would run without being compiled.
         """
-        leaves, structure = _leaves(args, kwargs)
+        try:
+            leaves, structure = _leaves(args, kwargs)
+        except Unsupported as error:
+            raise ValueError(f"program: it would run without being compiled: {error}") from None
         for program in self._programs:
             if program.tape.structure == structure and program.is_for(leaves):
                 return Report(program)
@@ -386,7 +396,8 @@ class Compiled(Generic[P, R]):
         with _recording:
             for _ in range(3):  # in the first call optimizers make their state
                 try:
-                    recorded = record(function, self._state, leaves, structure, args, kwargs)
+                    call = leaves, structure, args, kwargs
+                    recorded = record(function, self._state, *call, is_undone=True)
                 finally:
                     before.restore()
                 if recorded.tape is not None or recorded.retry is not True:
@@ -425,13 +436,8 @@ def _leaves(args, kwargs):
                 break
         else:
             return args, len(args)
-    leaves = []
     trees = (*args, *kwargs.values())
-    nodes = nodes_of(trees)
+    leaves, structures, nodes = taken_apart(trees, "arguments", stops=None)
     # To `flatten`, the order of the keys of a dict does not belong to its structure.
-    structures = [tuple(kwargs), [keys_of(x) for x in nodes if isinstance(x, dict)]]
-    for x in trees:
-        found, structure = flatten(x, none_is_leaf=True)
-        leaves += found
-        structures.append(structure)
-    return leaves + static_fields_of(nodes), structures
+    structures += [tuple(kwargs), [keys_of(x) for x in nodes if isinstance(x, dict)]]
+    return leaves + static_fields_of(nodes) + changing(nodes), structures

@@ -29,6 +29,7 @@ _REACHING = {
     "fromfile", "tofile", "timestamp", "fromtimestamp", "astimezone",
 }  # fmt: skip
 _MAKERS, _MADE_BY_PYTHON = {"types", "abc", "builtins"}, 1 << 9  # a flag of classes
+_NAMED_TUPLE = "namedtuple_"  # so begin the modules of the functions that make named tuples
 _HARMLESS = {"fspath", "_path_normpath", "exc_info", "exception", "intern", "getsizeof"}
 
 
@@ -37,7 +38,7 @@ def is_own(name):
     """Whether a module, by its name, is part of the program rather than of a library."""
     top = name.partition(".")[0] if isinstance(name, str) else ""
     file = getattr(sys.modules.get(top), "__file__", None)
-    if top.startswith("namedtuple_"):  # of functions that make named tuples
+    if top.startswith(_NAMED_TUPLE):
         return False
     if top not in _LIBRARIES:
         return not (file or "").startswith(_PLACES) or "site-packages" not in (file or "")
@@ -69,7 +70,8 @@ def reaches_out(name):
 
 def only_computes(name):
     """Whether the functions of a module are known to only compute."""
-    return name.partition(".")[0].removeprefix("_") in _COMPUTING
+    top = name.partition(".")[0].removeprefix("_")
+    return top in _COMPUTING or top.startswith(_NAMED_TUPLE)
 
 
 def computes(function):

@@ -5,10 +5,12 @@ repeat, it keeps the reason, and the function goes on.
 """
 
 import gc
+import operator
 import sys
 import threading
 import time
 import types
+from collections import deque
 from contextlib import nullcontext
 from functools import partial
 from weakref import WeakValueDictionary, ref
@@ -540,24 +542,43 @@ def _is_for_program(frame):
 
 def _replace(old, new):
     """Replace the objects in the list ``old`` by those in ``new`` in all places that have them."""
-    values, tuples = dict(zip(map(id, old), new, strict=True)), []
-    given = tuple(old)  # since Python 3.14 it would count as a referrer
-    for place in gc.get_referrers(*given):
+    values, given = dict(zip(map(id, old), new, strict=True)), tuple(old)
+    remade, others = [], []  # objects that cannot be changed, and what takes their places
+
+    def put(x):
+        return values.get(id(x), x)
+
+    for place in gc.get_referrers(*given):  # of which `given` is one since Python 3.14
         kind = type(place)
         if place is old or place is given or isinstance(place, (types.FrameType, Traced)):
             continue
-        if kind is tuple:
-            tuples.append(place)
+        if isinstance(place, tuple):
+            remade.append(place)
+            others.append(tuple.__new__(kind, map(put, place)))
+        elif kind is types.MethodType:
+            remade.append(place)
+            name = next((n for n, f in vars(Traced).items() if f is place.__func__), "")
+            # To call a method of NumPy's arrays, the others call `Traced._by_numpy`.
+            others.append(getattr(put(place.__self__), name, operator.call))
+        elif isinstance(place, partial):
+            place.__setstate__((*map(put, (place.func, place.args, place.keywords)), vars(place)))
         elif kind is types.CellType:
-            place.cell_contents = values[id(place.cell_contents)]
-        elif isinstance(place, (list, dict)):
+            place.cell_contents = put(place.cell_contents)
+        elif isinstance(place, set):
+            for x in [x for x in place if id(x) in values]:
+                place.remove(x)
+                place.add(put(x))
+        elif isinstance(place, (list, deque, dict)):
             for key, x in [*(place.items() if isinstance(place, dict) else enumerate(place))]:
                 if id(x) in values:
                     place[key] = values[id(x)]
         else:
-            for name in (*getattr(place, "__dict__", ()), *slots_of(kind)):
+            for name in (*getattr(place, "__dict__", ()), *slots_of(kind), "args", "__defaults__"):
                 x = getattr(place, name, None)
                 if id(x) in values:
                     object.__setattr__(place, name, values[id(x)])
-    if tuples:
-        _replace(tuples, [tuple([values.get(id(x), x) for x in place]) for place in tuples])
+        if isinstance(place, dict) and not values.keys().isdisjoint(map(id, place)):
+            for key in [*place]:
+                place[put(key)] = place.pop(key)
+    if remade:
+        _replace(remade, others)

@@ -1,9 +1,10 @@
 """Recording: calling a function for real, and making a tape of what it does."""
 
 import sys
-from collections import OrderedDict, defaultdict, deque
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from operator import is_not
 from typing import Any, NamedTuple
 
 from .._batched import BatchedTensor
@@ -11,8 +12,8 @@ from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.graph import Leaf, Node, next_order
 from ..backends import backend_of, namespace_of
-from ..transforms.trees import flatten, unflatten
-from .cells import is_compared
+from ..transforms.trees import flatten_each
+from .cells import ABSENT, Cell, Exactly, is_compared
 from .derivatives import Graph, plan_for
 from .draws import foreign_states
 from .libraries import is_own, module_of
@@ -20,13 +21,10 @@ from .numbers import Number
 from .reach import Reach
 from .recorder import Recorder
 from .stage import Stage
-from .tape import Input, Tape, signature_of
+from .tape import DICTS, LISTS, Input, Tape, Unsupported, signature_of
 from .tracing import Traced, copied, real_of
 from .witness import Witness
 
-# The containers in trees, besides tuples and dataclasses.
-_DICTS = {dict, OrderedDict, defaultdict}
-_LISTS = {list, deque}
 _FIELDS = "__dataclass_fields__"
 _LARGE = 1 << 26  # bytes
 
@@ -46,22 +44,28 @@ class Recorded(NamedTuple):
     retry: Any = False
 
 
-def record(function, state, leaves, structure, args, kwargs, known=(), is_first=False):
+def record(
+    function, state, leaves, structure, args, kwargs, known=(), is_first=False, is_undone=False
+):
     """Call the function and record what it does; returns a `Recorded`.
 
     state: the list of objects that hold the function's state, or None for all that it reaches.
     known: tapes of earlier calls whose guards hold.
     is_first: whether the function has never been called. If it has an optimizer that has not
         stepped yet, its first call is not recorded, since the optimizer makes its state in it.
+    is_undone: whether the caller undoes what the function changes. Then the function is not even
+        called if no later call can be recorded either.
     """
     nodes = nodes_of((*args, *kwargs.values()))
+    own = {*map(id, nodes)}
+    things = [x for x in leaves if id(x) not in own]
     # A plain structure has nothing but tensors, arrays and simple values.
     if known and state is None and type(structure) is int and not known[0].reach.arrays:
         reach = whole = known[0].reach
     else:
-        reach = whole = Reach([function], leaves, nodes)
+        reach = whole = Reach([function], things, nodes)
     if state is not None:
-        reach = Reach(state, leaves, nodes, follows_code=False)
+        reach = Reach(state, things, nodes, follows_code=False)
     given = Reach(nodes, follows_code=False)
     reason = reach.refusal(()) or given.refusal(())
     arrays = *leaves, *reach.tensors.values()
@@ -79,7 +83,8 @@ def record(function, state, leaves, structure, args, kwargs, known=(), is_first=
         stage = Stage(recorder, reach, leaves)
         problem = stage.problem(is_first)
     if problem is not None:
-        return Recorded(function(*args, **kwargs), None, *problem)
+        result = None if is_undone and not problem[1] else function(*args, **kwargs)
+        return Recorded(result, None, *problem)
     return _Recording(function, stage, given, known).run(leaves, structure, args, kwargs)
 
 
@@ -99,13 +104,14 @@ def _why_noticed(whole, reach, raw):
 class _Recording:
     """The recording of one call.
 
-    given: the `Reach` of the containers among the arguments that the function gets.
+    given: the `Reach` of the containers among the arguments.
     known: see `record`.
+    placed: a `Cell` of the arguments for each traced array in it, with the values before and after.
     """
 
     def __init__(self, function, stage, given, known):
         self.function, self.stage, self.given, self.known = function, stage, given, known
-        self.recorder, self.reach = stage.recorder, stage.reach
+        self.recorder, self.reach, self.placed = stage.recorder, stage.reach, []
 
     def run(self, leaves, structure, args, kwargs):
         try:
@@ -115,7 +121,7 @@ class _Recording:
             recorder, stage = self.recorder, self.stage
             recorder.forget()
             stage.forget()
-            self.given = None
+            self.given, self.placed = None, []
             is_kept = recorder.release()
         if is_kept:
             if recorder.is_shared:
@@ -129,7 +135,7 @@ class _Recording:
 
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
-        signature = signature_of(leaves, [*reach.tensors.values()], recorder.raw, recorder.backend)
+        signature = signature_of(leaves, reach, recorder.raw, recorder.backend)
         was_recording = thread.recording
         seen = [t.codes for t in self.known if t.signature == signature]
         own = reach.codes if reach.follows_code else None
@@ -144,7 +150,7 @@ class _Recording:
                 with witness:
                     result = self.function(*traced, **named)
             finally:
-                stage.leave()
+                self._leave()
             if foreign and foreign != foreign_states(reach.foreign_generators):
                 recorder.stop(
                     "it draws random numbers from Python or another library; draw them with "
@@ -161,13 +167,22 @@ class _Recording:
             self.codes = witness.codes
             if reach.reads_outside or any(x.reads_groups for x in witness.codes.values()):
                 stage.guard_groups()
-            parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
-                tape = self._tape(structure, parts, result, result_structure, signature)
+                tape = self._tape(structure, result, signature)
         finally:  # again, in case Ctrl-C has interrupted the first time
             thread.recorder = None
-            stage.leave()
-        return self._real_result(result, parts, result_structure), tape
+            self._leave()
+        with suppress(RecursionError):  # `Recorder.release` finds what is too deep
+            result = placed(result, self._real, [], {})
+        return result, tape
+
+    def _leave(self):
+        """Put back what was replaced in the state and in the arguments."""
+        self.stage.leave()
+        for cell, before, after in self.placed:
+            with suppress(*ABSENT):
+                if cell.get() is after:
+                    cell.set(before)
 
     def _traced_arguments(self, leaves, args, kwargs):
         """The arguments with traced arrays for raw ones; the stage has put others into tensors."""
@@ -183,22 +198,25 @@ class _Recording:
                     arrays[id(x)] = recorder.input(x, Input("argument", i))
         if not arrays:
             return args, kwargs
-        parts, structure = flatten((args, kwargs), none_is_leaf=True)
-        args, kwargs = unflatten(structure, [arrays.get(id(x), x) for x in parts])
-        self.given = Reach(nodes_of((*args, *kwargs.values())), follows_code=False)
-        return args, kwargs
+        known = {}
+        args = placed(args, lambda x: arrays.get(id(x), x), self.placed, known)
+        return args, placed(dict(kwargs), lambda x: arrays.get(id(x), x), self.placed, known)
 
     # The tape
 
-    def _tape(self, structure, parts, result, result_structure, signature):
+    def _tape(self, structure, result, signature):
         """The tape of the recording; None if the recording has stopped."""
         recorder, stage, reach = self.recorder, self.stage, self.reach
         if any(is_own(name) and name in sys.modules for name in reach.not_imported):
             recorder.stop("it imports a module", True)
         if self.given.first_change() is not None:
             recorder.stop("it changes a list, a dict or an object that is an argument")
-        results = self._results(parts, result)
-        graph = None
+        try:
+            parts, (result_structure,), nodes = taken_apart([result], "result")
+        except Unsupported as error:
+            recorder.stop(str(error))
+            return None
+        results, graph = self._results(parts, nodes), None
         live = {i: x for i, x in enumerate(parts) if results[i][0] == "tensor" and x.node}
         if live and recorder.reason is None:
             graph = Graph(self.function, recorder, stage, live)
@@ -228,19 +246,24 @@ class _Recording:
             same_counts=stage.same_counts, optimizers=stage.stepped,
             rebound=stage.rebound, gradients=stage.gradients, changed=stage.changed,
             skips=stage.skips, results=results, graph=graph,
+            fixed=[Exactly(x) for node in nodes for x in _fixed_in(node)],
         )  # fmt: skip
 
     # Results
 
-    def _results(self, parts, result):
+    def _results(self, parts, nodes):
         stop, stage = self.recorder.stop, self.stage
         grads = {id(x.grad): x for x, *_ in stage.originals.values() if x.grad is not None}
-        known = {id(x) for x in self.reach.containers} | self.given.seen.keys()
-        nodes = nodes_of([result])
+        known = {*map(id, self.reach.containers), *self.reach.seen, *self.given.seen}
         if any(map(has_more, nodes)):
             stop("a result has attributes that are not fields of its dataclass")
-        if any(id(x) in known and not isinstance(x, tuple) for x in nodes):
+        containers = changing(nodes)
+        if any(id(x) in known for x in containers):
             stop("it returns a list, a dict or an object that is an argument or that it reads")
+        if len({*map(id, containers)}) < len(containers):
+            stop("it returns a list, a dict or an object in two places")
+        if not all(self._is_static(x) for node in nodes for x in _fixed_in(node)):
+            stop("it returns a key, a static field or the like that may differ from call to call")
         found, first = [], {}
         for i, x in enumerate(parts):
             row = self._result(x, grads)
@@ -280,11 +303,16 @@ class _Recording:
             return "array", var
         if type(x) is Number:
             return "number", x.var
+        if not self._is_static(x):
+            stop(f"it returns a {type(x).__name__}, which may differ from call to call")
+        return "static", x
+
+    def _is_static(self, x):
+        """Whether it is enough to compare a value in two recordings."""
+        if type(x) is tuple or type(x) is frozenset:
+            return all(map(self._is_static, x))
         is_of_library = isinstance(x, type) and not is_own(module_of(x))
-        if is_compared(type(x)) or is_of_library or id(x) in self.reach.seen:
-            return "static", x
-        stop(f"it returns a {type(x).__name__}, which may differ from call to call")
-        return "static", None
+        return is_compared(type(x)) or is_of_library or id(x) in self.reach.seen
 
     def _returned(self, array):
         """The value of an array that the function returns; None for anything else."""
@@ -295,17 +323,14 @@ class _Recording:
             return recorder.constant(array).var
         return array.var if type(array) is recorder.kind else None
 
-    def _real_result(self, result, parts, structure):
-        """The result with real arrays, also in its graph."""
-        for x in parts:
-            if isinstance(x, Tensor) and type(x) is not BatchedTensor:
-                if isinstance(x.array, Traced):
-                    x.array = self.recorder.backend.asarray(x.array.value)
-                if type(x.node) is Node:
-                    make_real(x.node, self.recorder)
-        if any(type(x) in namespace_of or type(x) is Number for x in parts):
-            return unflatten(structure, [real_of(x) for x in parts])
-        return result
+    def _real(self, x):
+        """A leaf of the result with real arrays, also in its graph."""
+        if isinstance(x, Tensor) and type(x) is not BatchedTensor:
+            if isinstance(x.array, Traced):
+                x.array = self.recorder.backend.asarray(x.array.value)
+            if type(x.node) is Node:
+                make_real(x.node, self.recorder)
+        return real_of(x)
 
 
 def make_real(node, recorder):
@@ -339,9 +364,9 @@ def nodes_of(trees):
         kind = type(x)
         if kind is Tensor:
             continue
-        if kind in _DICTS:
+        if kind in DICTS:
             inner = x.values()
-        elif kind in _LISTS or isinstance(x, tuple):
+        elif kind in LISTS or isinstance(x, tuple):
             inner = x
         elif names := _fields_of(kind):
             inner = [getattr(x, name) for name in names[0]]
@@ -351,6 +376,64 @@ def nodes_of(trees):
         if inner := [y for y in inner if type(y) is not Tensor]:
             found += nodes_of(inner)
     return found
+
+
+def changing(nodes):
+    """Those containers that may change."""
+    return [x for x in nodes if not isinstance(x, tuple)]
+
+
+def taken_apart(trees, what, **options):
+    """The leaves of trees, their structures, and their containers.
+
+    Raises Unsupported if that is impossible, as it is for a list that contains itself.
+    """
+    try:
+        leaves, structures = flatten_each(trees, none_is_leaf=True, **options)
+        return leaves, structures, nodes_of(trees)
+    except Exception as error:
+        raise Unsupported(f"its {what} cannot be taken apart: {error!r}") from error
+
+
+def placed(x, of, places, known):
+    """What takes the place of a tree: the same containers with ``of(leaf)`` for each leaf.
+
+    Only tuples are made anew, without the ``__new__`` of their class.
+
+    places: a list, to which this appends each `Cell` that it changes, and the values before and
+        after.
+    known: what takes the place of the containers that this has already met, by id.
+    """
+    kind = type(x)
+    if id(x) in known:
+        return known[id(x)]
+    if isinstance(x, tuple):
+        items = [placed(y, of, places, known) for y in x]
+        if any(map(is_not, items, x)):
+            make = kind if hasattr(kind, "n_fields") else partial(tuple.__new__, kind)
+            known[id(x)] = x = make(items)
+        return x
+    if kind in DICTS or kind in LISTS:
+        cells = [Cell("item", x, key) for key in (x if kind in DICTS else range(len(x)))]
+    elif names := _fields_of(kind):
+        cells = [Cell("attr", x, name) for name in names[0] if hasattr(x, name)]
+    else:
+        return of(x)
+    known[id(x)] = x
+    for cell in cells:
+        before = cell.get()
+        after = placed(before, of, places, known)
+        if after is not before:
+            places.append((cell, before, after))
+            cell.set(after)
+    return x
+
+
+def _fixed_in(x):
+    """What belongs to the structure of a container rather than to its leaves."""
+    if type(x) in DICTS:
+        return *x, getattr(x, "default_factory", None)
+    return *static_fields_of([x]), getattr(x, "maxlen", None)
 
 
 def static_fields_of(nodes):

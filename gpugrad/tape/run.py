@@ -22,7 +22,7 @@ from .kernels import install, segments
 from .memory_plan import MemoryPlan, without_scalars
 from .stage import take_hyper
 from .steps import Steps, step_name
-from .tape import signature_of, values_in
+from .tape import is_container, signature_of, values_in
 
 
 class Failed(Exception):
@@ -64,7 +64,9 @@ class Program(Steps):
         written = [(s.holder, s.kind) for s in targets if s is not None]
         changed = [x for x, *_ in (*tape.rebound, *tape.gradients, *written)]
         holders = [x for x, what, *_ in (*tape.rebound, *written) if what == "grad"]
-        self._apart = frozenset({id(x) for x in changed} - tape.argument_of.keys()), holders
+        apart = {id(x) for x in changed} - tape.argument_of.keys()
+        apart |= {k for k, x in vars(tape.reach).get("seen", {}).items() if is_container(x)}
+        self._apart = frozenset(apart), holders
         calls = tape.calls
         if self.binder is not None:
             calls = without_scalars(calls, tape.leaving, self.backend)
@@ -129,8 +131,8 @@ class Program(Steps):
             return False
         if any(s.array is not p.array for o in optimizers for p, s in o._states.items()):
             return False
-        state = [x for x, *_ in self.tape.tensors]
-        return signature_of(leaves, state, self.tape.raw, self.backend) == self.tape.signature
+        tape = self.tape
+        return signature_of(leaves, tape.reach, tape.raw, self.backend) == tape.signature
 
     def _fits(self, leaves):
         """Whether the program was made for such a call; puts the call's arrays into registers."""

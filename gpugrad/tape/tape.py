@@ -6,7 +6,8 @@ overwrites. Two values that show the same memory, such as an array and its trans
 """
 
 import math
-from dataclasses import dataclass, field
+from collections import OrderedDict, defaultdict, deque
+from dataclasses import dataclass, field, is_dataclass
 from functools import partial
 from typing import Any, NamedTuple
 from weakref import ref
@@ -173,6 +174,9 @@ def name_of(function):
 
 
 NESTED = {tuple, list, dict, slice}
+# The containers in trees, besides tuples and dataclasses.
+DICTS = {dict, OrderedDict, defaultdict}
+LISTS = {list, deque}
 
 
 def flat(x):
@@ -292,6 +296,7 @@ class Tape:
     results: for each leaf of the result a pair of a kind and a value: "tensor", "array" or "number"
         and the `Value`; "static" and the object itself; "leaf" and the position of an argument;
         "grad" and the Tensor whose gradient it is; "again" and the position of the same result.
+    fixed: what containers in the result have besides leaves, such as the keys of dicts.
     graph: the `derivatives.Graph` of the results, or None.
 
     `finish` adds:
@@ -387,15 +392,16 @@ _OF_RECORDER = (
 )  # fmt: skip
 
 
-def signature_of(leaves, state, raw, backend):
+def signature_of(leaves, reach, raw, backend):
     """Everything but the guards that decides which program a call needs; to be compared by ``==``.
 
     Its first item is a list with a pair for each leaf of the arguments: a row for `leaves_hold`,
     and the layout of an array. The kinds of rows are "static" for what must be the same value or
-    the same tensor of the state, "same" for an earlier leaf again, "tensor" and "array".
+    the same object of the state, "same" for an earlier leaf again, "tensor", "array", and
+    "container" for one that is none of the state.
 
-    leaves: those of the arguments.
-    state: the tensors that the function reaches without its arguments.
+    leaves: those of the arguments, and the containers that they are in.
+    reach: the `Reach` of the function.
     raw: the raw arrays that the function reaches.
     """
 
@@ -405,19 +411,23 @@ def signature_of(leaves, state, raw, backend):
         return type(array), tuple(array.shape), array.dtype, strides, device
 
     has_devices = backend.several_devices or backend.binder is None
-    ids_of_state, tensors = {*map(id, state)}, [*state]
+    state = [*reach.tensors.values()]
+    ids_of_state, tensors = {*reach.tensors, *reach.seen}, [*state]
     given: list = []
     first: dict = {}  # by the id of a leaf, its first position
     for i, x in enumerate(leaves):
         is_tensor, row = isinstance(x, Tensor), ("array", None)
         array = x.array if is_tensor else x
-        if id(x) in ids_of_state or type(array) not in namespace_of:
+        is_array = type(array) in namespace_of
+        if id(x) in ids_of_state or not (is_array or is_container(x)):
             row = "static", Exactly(x)
         elif first.setdefault(id(x), i) != i:
             row = "same", first[id(x)]
         elif is_tensor:
             row = "tensor", (type(x), type(x.node), x.grad is not None)
-        given.append((row, layout(array) if type(array) in namespace_of else None))
+        elif not is_array:
+            row = "container", None
+        given.append((row, layout(array) if is_array else None))
         if is_tensor:
             tensors.append(x)
     kept = [(id(x), layout(x.array), id(x.node), x.grad is not None) for x in state]
@@ -428,6 +438,11 @@ def signature_of(leaves, state, raw, backend):
         memory = "memory", backend.buffer(x.array)
         shared.append((owners.setdefault(id(x.array), k), owners.setdefault(memory, k)))
     return given, kept, shared, thread.recording
+
+
+def is_container(x):
+    """Whether `flatten` takes a list, a dict or an object apart."""
+    return type(x) in DICTS or type(x) in LISTS or is_dataclass(type(x))
 
 
 class _Comparison:
@@ -475,7 +490,8 @@ def _parts(tape):
         yield f"call {number} is {call.name}", (call.args, call.kwargs, call.outs)
     for what in "rebound", "gradients", "changed":
         yield f"what it changes ({what})", getattr(tape, what)
-    yield "what it returns", (tape.results, tape.graph and (tape.graph.nodes, tape.graph.places))
+    graph = tape.graph and (tape.graph.nodes, tape.graph.places)
+    yield "what it returns", (tape.results, tape.fixed, tape.result_structure, graph)
 
 
 def first_difference(one, other):

@@ -5,6 +5,7 @@ The library optree flattens them; a single array does not need it.
 
 import re
 import threading
+import warnings
 from dataclasses import fields, is_dataclass
 from types import NoneType
 from typing import Any
@@ -35,25 +36,36 @@ def is_leaf(x):
     return isinstance(x, Tensor) or type(x) in SCALARS or type(x) in namespace_of
 
 
-def flatten(tree, none_is_leaf=False):
-    """The leaves of a tree and its structure."""
+def _is_remade(x):
+    kind = type(x)
+    is_other_tuple = isinstance(x, tuple) and kind is not tuple
+    return is_other_tuple and kind not in _registered and _has_own_new(kind)
+
+
+def flatten(tree, none_is_leaf=False, stops=_is_remade):
+    """The leaves of a tree and its structure.
+
+    stops: None to save time if `unflatten` will not be called.
+    """
     if is_leaf(tree) or (tree is None and none_is_leaf):
         return [tree], LEAF
     if not isinstance(tree, (dict, list, tuple, NoneType)) and not _is_record(type(tree)):
         return [tree], LEAF
     optree = _optree()
+    options = {"none_is_leaf": none_is_leaf, "namespace": _ROOM}
     while True:
-        leaves, structure = optree.tree_flatten(tree, none_is_leaf=none_is_leaf, namespace=_ROOM)
-        records = [kind for kind in {type(x) for x in leaves} if _is_record(kind)]
-        if not records:
+        leaves, structure = optree.tree_flatten(tree, stops, **options)
+        kinds = {type(x) for x in leaves}
+        unknown = [kind for kind in kinds if _is_record(kind) or _has_own_new(kind)]
+        if not unknown:
             return leaves, structure
-        for kind in records:
+        for kind in unknown:
             _register(optree, kind)
 
 
-def flatten_each(trees, none_is_leaf=False):
+def flatten_each(trees, none_is_leaf=False, stops=_is_remade):
     """The leaves of all trees, one tree after another, and a list of the structures."""
-    pairs = [flatten(tree, none_is_leaf) for tree in trees]
+    pairs = [flatten(tree, none_is_leaf, stops) for tree in trees]
     return [x for leaves, _ in pairs for x in leaves], [structure for _, structure in pairs]
 
 
@@ -135,8 +147,31 @@ def _is_record(kind):
     return is_dataclass(kind) and not issubclass(kind, Tensor)
 
 
+def _has_own_new(kind):
+    """Whether a class of named tuples has a ``__new__`` of its own, not to be called again."""
+    if not (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        return False
+    return "_fields" not in vars(next(base for base in kind.__mro__ if "__new__" in vars(base)))
+
+
 def _register(optree, kind):
-    """Register a dataclass with optree, except its fields with ``metadata={"static": True}``."""
+    """Register a dataclass with optree, except its fields with ``metadata={"static": True}``.
+
+    Or register a class of named tuples.
+    """
+    if issubclass(kind, tuple):
+        parts = lambda x: (x, None, kind._fields), lambda _, children: tuple.__new__(kind, children)
+        entry = optree.NamedTupleEntry
+    else:
+        parts, entry = _parts_of_record(kind), optree.DataclassEntry
+    with _registering, warnings.catch_warnings(action="ignore"):  # of what optree would do
+        if kind not in _registered:
+            optree.register_pytree_node(kind, *parts, path_entry_type=entry, namespace=_ROOM)
+            _registered.add(kind)
+
+
+def _parts_of_record(kind):
+    """How to take instances of a dataclass apart, and how to put them together."""
     inner = [f.name for f in fields(kind) if not f.metadata.get("static")]
     static = [f.name for f in fields(kind) if f.metadata.get("static")]
 
@@ -151,13 +186,7 @@ def _register(optree, kind):
             object.__setattr__(x, name, value)  # works for frozen dataclasses
         return x
 
-    entry = optree.DataclassEntry
-    with _registering:
-        if kind not in _registered:
-            optree.register_pytree_node(
-                kind, take_apart, put_together, path_entry_type=entry, namespace=_ROOM
-            )
-            _registered.add(kind)
+    return take_apart, put_together
 
 
 def _optree() -> Any:
