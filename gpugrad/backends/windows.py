@@ -332,9 +332,11 @@ def find_in_windows(backend, x, values, /, *, size, stride=1, padding=0, dilatio
 
     def find(x, values):
         out = backend.zeros(values.shape, dtype, x)
+        is_nan, x_is_nan = values != values, x != x
         for number, _, windows, elements in reversed(_taps(geometry)):
+            found = (x[elements] == values[windows]) | (x_is_nan[elements] & is_nan[windows])
             # Arithmetic on 8 bits takes a tenth of the time of `where` in NumPy.
-            found = xp.astype(x[elements] == values[windows], dtype)
+            found = xp.astype(found, dtype)
             out[windows] *= 1 - found
             out[windows] += found * number
         return out

@@ -144,7 +144,11 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
         raise IndexError(f"embedding: an index is not one of the {rows} rows ({error})") from None
     if padding_idx is None:
         return out
-    return where(expand_dims(input == padding_idx, -1), out.detach(), out)
+    return where(expand_dims(_is_row(input, padding_idx, rows), -1), out.detach(), out)
+
+
+def _is_row(input, row, rows):
+    return (input == row) | (input == row - rows)
 
 
 def embedding_bag(
@@ -180,7 +184,7 @@ def embedding_bag(
     padding_idx = padding_row(name, padding_idx, weight.shape[0])
     rows, counts = embedding(input, weight), input == input
     if padding_idx is not None:
-        counts = input != padding_idx
+        counts = ~_is_row(input, padding_idx, weight.shape[0])
         rows = where(expand_dims(counts, -1), rows, 0.0)
     if per_sample_weights is not None:
         per_sample_weights = asarray(per_sample_weights)

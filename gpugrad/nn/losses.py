@@ -160,9 +160,9 @@ def cross_entropy(
         by the sum of the labels' weights. Without any it is nan.
     label_smoothing: the share of the target, from 0 to 1, that is spread evenly over all classes.
 
-    Raises ValueError if the shapes do not fit, and IndexError for a label that is not a class.
-    On a GPU this does not check labels, because it would have to wait for the device; see
-    `gpugrad.one_hot`.
+    Raises ValueError if the shapes do not fit, TypeError for targets that are neither integers nor
+    floating, and IndexError for a label that is not a class. On a GPU this does not check labels,
+    because it would have to wait for the device; see `gpugrad.one_hot`.
     """
     of_labels = not _is_floating(target)
     if of_labels and weight is None and label_smoothing == 0:

@@ -4,7 +4,9 @@ import math
 from typing import Any
 
 from .._arguments import is_floating
+from .._dtypes import is_half
 from .._tensor import Tensor
+from ..backends.dtypes import float32
 from ..ops.elementwise import where
 from ..ops.indexing import take
 from ..ops.manipulation import moveaxis, reshape
@@ -81,8 +83,6 @@ def _max_pool(
 
 def _places_of_maxima(input, out, n, size, stride, padding, dilation):
     """The indices of the maxima along each of the input's last ``n`` axes."""
-    if is_floating(input):  # nothing equals a nan, which is a maximum
-        input, out = (where(x != x, math.inf, x) for x in (input, out))
     taps = find_in_windows(
         input, out, size=size, stride=stride, padding=padding, dilation=dilation
     ).to("int64")
@@ -108,6 +108,11 @@ def _flat_positions(places, lengths):
 max_pool1d, max_pool2d, max_pool3d = for_axes(_max_pool, "max_pool")
 
 
+def _check_floating(name, input):
+    if not is_floating(input):
+        raise TypeError(f"{name}: the input must be floating, not {input.dtype}; use astype")
+
+
 def _avg_pool(
     name: str,
     n: int,
@@ -127,9 +132,10 @@ def _avg_pool(
     count_include_pad: whether zeros of the padding count as elements.
     divisor_override: the divisor of the sums; by default the number of elements.
 
-    The other parameters are those of `max_pool2d`, and so are the errors.
+    The other parameters are those of `max_pool2d`, and so are the errors; TypeError for integers.
     """
     options = _windows(name, n, input, kernel_size, stride, padding, 1, ceil_mode)
+    _check_floating(name, input)
     if divisor_override is not None:
         if not divisor_override:
             raise ValueError(f"{name}: divisor_override must not be 0")
@@ -145,11 +151,11 @@ def _avg_pool(
         counts.append([min(start + k, high) - max(start, low) for start in starts])
     if all(min(c) == max(c) for c in counts):
         return sum_windows(input, scale=1 / math.prod([c[0] for c in counts]), **options)
-    out = sum_windows(input, **options)
+    out = sum_windows(input.to(float32) if is_half(input.dtype) else input, **options)
     for axis, count in enumerate(counts):
         column = created("asarray", count, dtype=out.dtype, like=input)
         out = out / reshape(column, (-1,) + (1,) * (n - 1 - axis))
-    return out
+    return out.to(input.dtype)
 
 
 avg_pool1d, avg_pool2d, avg_pool3d = for_axes(_avg_pool, "avg_pool")
@@ -208,8 +214,12 @@ def _adaptive_avg_pool(name: str, n: int, input: Tensor, output_size: Any) -> Te
 
     output_size: an int, or one for each axis, where None keeps the length. The input may lack its
         first axis.
+
+    Where the lengths do not divide, an element that is inf or nan makes all of its row and column
+    nan, since these are products with matrices of weights. Raises TypeError for integers.
     """
     lengths, counts = _output_size(name, n, input, output_size)
+    _check_floating(name, input)
     if all(count == 1 for count in counts):
         return mean(input, axis=tuple(range(-n, 0)), keepdims=True)
     if all(length % count == 0 for length, count in zip(lengths, counts, strict=True)):

@@ -38,7 +38,8 @@ def grid_sample(
     align_corners: whether the ends are the centres of the first and the last elements, rather than
         the outer edges of these elements.
 
-    Raises ValueError for other modes, and for shapes that do not fit.
+    With ``"zeros"``, places beyond the ends give 0 times the nearest elements, so nan if one of
+    these is inf or nan. Raises ValueError for other modes, and for shapes that do not fit.
     """
     name = "grid_sample"
     one_of(f"{name}: mode", mode, ("bilinear", "nearest", "bicubic"))

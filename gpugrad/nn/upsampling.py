@@ -38,14 +38,15 @@ def interpolate(
     align_corners: for linear modes and the cubic one, whether the centres of the first and the last
         elements keep their places; by default the outer edges of these elements do.
     recompute_scale_factor: whether the places at which to take values follow from the quotient of
-        the lengths, rather than from ``scale_factor``.
+        the lengths, rather than from ``scale_factor``. Without it a factor counts even if it leaves
+        a length as it is, where PyTorch copies the elements.
     antialias: must be False; for smaller images, use ``"area"``.
 
     In the linear modes and the cubic one, an element that is inf or nan makes all of its row and
     column nan, since these are products with matrices of weights.
 
     Raises ValueError for other modes, and parameters that do not fit; and TypeError for integers
-    in those modes.
+    in all modes but the nearest ones.
     """
     one_of("interpolate: mode", mode, _MODES)
     n = input.ndim - 2
@@ -70,8 +71,11 @@ def interpolate(
         elif mode == "nearest" and m % length == 0 and ratio == length / m:
             input = repeat(input, m // length, axis=axis + 2)
         else:
-            half = 0.5 if mode == "nearest-exact" else 0
-            places = [min(int((i + half) * ratio), length - 1) for i in range(m)]
+            half = mode == "nearest-exact"
+            if ratio == length / m:  # an integer may be the exact place
+                places = [(2 * i + half) * length // (2 * m) for i in range(m)]
+            else:
+                places = [min(int((i + half / 2) * ratio), length - 1) for i in range(m)]
             indices = created("asarray", places, dtype="int64", like=input)
             input = take(input, indices, axis=axis + 2)
     return input

@@ -14,8 +14,9 @@ from .neural import largest_exponent, logistic
 @elementwise
 def leaky_relu(xp, x, /, negative_slope=0.01):
     """``x`` where it is positive, else ``negative_slope * x``, which is also the slope at 0."""
-    choose = xp.maximum if negative_slope <= 1 else xp.minimum
-    return choose(x, negative_slope * x)
+    if 0 < negative_slope <= 1:
+        return xp.maximum(x, negative_slope * x)
+    return xp.where(x > 0, x, negative_slope * x)
 
 
 leaky_relu.vjp(x=lambda xp, g, x, negative_slope: xp.where(x > 0, g, g * negative_slope))

@@ -85,7 +85,8 @@ def max_pool(x, /, *, size, stride=1, padding=0, dilation=1):
     """The largest element of each window: ``(..., *lengths) -> (..., *counts)``.
 
     The parameters are those of `sliding_windows`, but padding counts as minus infinity. Of equal
-    elements the first, in row-major order, gets the gradient. A window with a nan gives nan.
+    elements the first, in row-major order, gets the gradient. A window with a nan gives nan, and
+    the first nan gets the gradient.
     """
 
 
@@ -107,7 +108,8 @@ max_pool.vjp(x=_max_pool_vjp).jvp(x=_max_pool_jvp)
 def find_in_windows(x, values, /, *, size, stride=1, padding=0, dilation=1):
     """The tap of each window at which its element equals ``values``, as a number; else 0.
 
-    Taps are numbered from 0 in row-major order; of several the first counts.
+    Taps are numbered from 0 in row-major order; of several the first counts. A nan is found where
+    ``values`` is nan.
 
     x: ``(..., *lengths)``. values: ``(..., *counts)``, for example from `max_pool` with the same
         parameters. The result is ``(..., *counts)``, int8, or int32 for 128 taps or more.

@@ -133,7 +133,7 @@ def test_what_reductions_leave_to_numpy():
 
 ELEMENTWISE = [
     *[(call, {}) for call in (ops.sigmoid, ops.relu, smooth.silu, smooth.mish, smooth.hardswish)],
-    *[(smooth.leaky_relu, {"negative_slope": slope}) for slope in (0.01, 1.5)],
+    *[(smooth.leaky_relu, {"negative_slope": slope}) for slope in (0.01, 1.5, 0.0, -0.5)],
     *[(smooth.softplus, {"beta": b, "threshold": t}) for b, t in ((1.0, 20.0), (2.5, np.inf))],
     *[
         (smooth.elu, dict(zip(("alpha", "scale", "input_scale"), numbers, strict=True)))

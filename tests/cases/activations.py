@@ -54,6 +54,7 @@ CASES = [
         *(S(values([-2.0, 3.0]), negative_slope=slope) for slope in (0.0, 0.3, 1.5, -0.5)),
         kink([0.0, -inf, inf], gradients=([0.01, 0.01, 1.0],)),
         kink([0.0], negative_slope=1.5, gradients=([1.5],)),
+        kink([0.0, inf], negative_slope=0.0, gradients=([0.0, 1.0],)),
     ], lambda x, *, negative_slope=0.01: np.where(x > 0, x, negative_slope * x),
          torch="nn.functional.leaky_relu"),
     Case("elu", [

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .base import A, Case, S, Z, kink, nan, values
+from .base import A, Case, S, Z, inf, kink, nan, values
 from .draws import distinct, integers, normal
 
 
@@ -75,6 +75,8 @@ def torch_padded(torch, x, padding, n, value=0.0):
 
 
 def _find_in_windows(x, values, *, size, **options):
+    x = np.where(np.isnan(x), np.inf, x)  # the samples have no inf
+    values = np.where(np.isnan(values), np.inf, values)
     found = elements(x, size, fill=np.nan, **options) == values[..., None]
     return found.argmax(-1).astype("int8")
 
@@ -123,13 +125,15 @@ CASES = [
     Case("max_pool", [
         *over(distinct, OPTIONS[:-1]), S(A(3, 3, draw=distinct), size=(3, 3), stride=2, padding=1),
         kink([1.0, 1.0, 0.0, 1.0], size=(2,), gradients=([1.0, 1.0, 0.0, 1.0],)),
+        kink([1.0, nan, nan, inf], size=(3,), gradients=([0.0, 2.0, 0.0, 0.0],),
+             unlike_torch="PyTorch's gradient is that of the last nan"),
         kink([[2.0, 2.0], [2.0, 2.0]], size=(2, 2), gradients=([[1.0, 0.0], [0.0, 0.0]],)),
     ], _max_pool, _torch_max_pool),
     Case("find_in_windows", [
         S(values([1.0, 3.0, 3.0, 2.0]), values([3.0, 3.0, 3.0]), size=(2,)),
         S(values([1.0, 3.0]), values([1.0, 9.0, 3.0]), size=(2,), padding=1),
         S(values([[1.0, 2.0], [4.0, 4.0]]), values([[4.0]]), size=(2, 2)),
-        S(A(0, 3), A(0, 2), size=(2,)), S(values([nan, 3.0]), values([nan]), size=(2,)),
+        S(A(0, 3), A(0, 2), size=(2,)), S(values([3.0, nan, nan]), values([nan, 9.0]), size=(2,)),
     ], _find_in_windows, differentiable=False,
          sized=lambda n: S(A(2 * n), A(n), size=(2,), stride=2)),
     Case("take_from_windows", [

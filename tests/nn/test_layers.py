@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -848,6 +849,10 @@ ERRORS = {
         "^nll_loss: target must be integer labels, not float": lambda: F.nll_loss(X, np.zeros(2)),
         "dim must be an int, not 'c'": lambda: nn.Unflatten("c", (3,)),
         "must be floating": lambda: F.interpolate(IMAGE, (3, 3), mode="bilinear"),
+        **{f"^{name}: the input must be floating, not uint8":
+           lambda name=name, kw=kw: getattr(F, name)(IMAGE, 2, **kw)
+           for name, kw in (("avg_pool2d", {}), ("adaptive_avg_pool2d", {}),
+                            ("interpolate", {"mode": "area"}))},
         "theta must be floating": lambda: F.affine_grid(THETA.astype("int64"), (1, 2, 3, 3)),
     },
     ValueError: {
@@ -1108,3 +1113,25 @@ def test_nan_and_infinities():
         assert found.tolist() == [[1.0, 2.0]]
     x = gpugrad.tensor([[[1.0, -3.0, 2.0, 0.5]]])
     assert F.lp_pool1d(x, math.inf, 2).tolist() == [[[3.0, 2.0]]]
+    x = gpugrad.tensor([[[0.0, math.inf, math.nan, 1.0, math.nan]]])
+    for pool in partial(F.max_pool1d, kernel_size=5), partial(F.adaptive_max_pool1d, output_size=1):
+        assert pool(x, return_indices=True)[1].tolist() == [[[2]]]
+    halves = gpugrad.full((1, 1, 4, 4), 3e4, dtype="float16")
+    assert (F.avg_pool2d(halves, 3, 1, 1, count_include_pad=False) == halves).all()
+
+
+def test_the_row_of_padding_has_no_gradient_under_its_other_number():
+    indices, weight = gpugrad.tensor([[2, -1, 0]]), gpugrad.ones((3, 1)).requires_grad_()
+    for row in (2, -1):
+        for call in (F.embedding, F.embedding_bag):
+            (grad,) = gpugrad.autograd.grad(call(indices, weight, padding_idx=row).sum(), [weight])
+            assert grad.tolist() == [[1.0], [0.0], [0.0]]
+
+
+@pytest.mark.parametrize("mode, half", [("nearest", 0), ("nearest-exact", 1)])
+def test_nearest_places_are_exact(mode, half):
+    for n, m in itertools.product(range(1, 50), repeat=2):
+        found = F.interpolate(gpugrad.arange(n).reshape((1, 1, n)), size=m, mode=mode).tolist()[0][
+            0
+        ]
+        assert found == [math.floor(Fraction(2 * i + half, 2 * m) * n) for i in range(m)]

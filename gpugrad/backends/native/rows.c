@@ -642,12 +642,7 @@ ELEMENTWISE(silu_vjp) {
 
 ELEMENTWISE(relu_vjp) { EACH y[i] = x[i] > 0 ? g[i] : 0; }
 
-ELEMENTWISE(leaky_relu) {
-    if (job->s <= 1)
-        EACH y[i] = MOST(x[i], S * x[i]);
-    else
-        EACH y[i] = LEAST(x[i], S * x[i]);
-}
+ELEMENTWISE(leaky_relu) { EACH y[i] = x[i] > 0 ? x[i] : S * x[i]; }
 
 ELEMENTWISE(leaky_relu_vjp) { EACH y[i] = g[i] * (x[i] > 0 ? 1 : S); }
 
@@ -830,6 +825,8 @@ typedef struct {
     _Pragma("GCC unroll 3") for (int64_t k = 0; k < H; k++)                                        \
         _Pragma("GCC unroll 3") for (int64_t j = 0; j < W; j++)
 #define GIVEN(type, k) ((type *)piece->job->a[k])
+// A nan is the same as another one.
+#define IS_SAME(x, value) (((x) == (value)) | (((x) != (x)) & ((value) != (value))))
 #endif
 
 typedef __typeof__(_Generic((T)0, float: (int32_t)0, double: (int64_t)0)) NAME(Integer);
@@ -859,7 +856,7 @@ KERNEL(tile_maxima) {
     piece->errors |= is_open ? NAN_AS_SUM : 0;
 }
 
-// Where the values of tiles are in them: the number of the first element that is equal, or 0.
+// Where the values of tiles are in them: the number of the first element that is the same, or 0.
 // a: Windows, x, values, out
 KERNEL(tile_places) {
     Integer *restrict found = piece->scratch;
@@ -869,7 +866,7 @@ KERNEL(tile_places) {
         EACH {
             Integer place = 0, is_before = 0;
             IN_TILE {
-                const Integer is_here = -(Integer)(x[k * line + W * i + j] == values[i]);
+                const Integer is_here = -(Integer)IS_SAME(x[k * line + W * i + j], values[i]);
                 place |= is_here & ~is_before & (k * W + j);
                 is_before |= is_here;
             }
@@ -916,7 +913,7 @@ static inline void NAME(columns_inside)(const Windows *w, int64_t left, int64_t 
 #ifndef FIND
 #define FIND(step)                                                                                 \
     for (int64_t i = start; i < stop; i++)                                                         \
-        found[i] = x[(step) * i] == values[i] ? tap : found[i]
+        found[i] = IS_SAME(x[(step) * i], values[i]) ? tap : found[i]
 #endif
 
 // The same of any windows, which may overlap and reach beyond their plane.

@@ -72,19 +72,10 @@ def _forward(name, op):
     return forward
 
 
-def _leaky_relu(xp, x, negative_slope):
-    # Other slopes give both -0 and 0, of which processors choose different ones.
-    if not negative_slope >= 0:
-        return NotImplemented
-    return _result("leaky_relu", x, None, False, negative_slope)
-
-
 for _call in (sigmoid, relu, silu, leaky_relu, elu, softplus, mish, hardswish):
     _call.twin("numpy", x=_Rule(_call.op))
-for _call in (sigmoid, silu, elu, softplus, mish, hardswish):
+for _call in (sigmoid, silu, leaky_relu, elu, softplus, mish, hardswish):
     _call.twin("numpy", _forward(_call.op.name, _call.op))
-_leaky_relu.is_eager = True  # type: ignore[attr-defined]
-leaky_relu.twin("numpy", _leaky_relu)
 
 
 # Gaussian error linear units

@@ -143,7 +143,9 @@ extern "C" __global__ void find_taps(const T* x, const T* values, void* taps, co
         A value = load(values + at);
         int found = -1;
         each_tap(a, window, [&](int tap, long long i) {
-            if (found < 0 && i >= 0 && load(from + i) == value) found = tap;
+            if (found >= 0 || i < 0) return;
+            A item = load(from + i);
+            if (item == value || (item != item && value != value)) found = tap;
         });
         if (found < 0) found = 0;
         if (bytes == 1)
