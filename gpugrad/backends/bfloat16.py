@@ -19,7 +19,7 @@ from .dtypes import bfloat16, float32, has_bfloat16, is_bfloat16
 
 # Modules of ops, and single ops, that CuPy lacks in bfloat16 or computes inaccurately.
 _MODULES = {"linalg", "fft", "special", "searching"}
-_OPS = set("cumulative_prod cumulative_sum floor_divide prod remainder std var".split())
+_OPS = set("cumulative_prod cumulative_sum floor_divide prod remainder std tanhshrink var".split())
 
 
 def isdtype(own):
