@@ -648,7 +648,8 @@ def max_pool(
     """The largest element of each window: ``(..., *lengths) -> (..., *counts)``.
 
     The parameters are those of `sliding_windows`, but padding counts as minus infinity. Of equal
-    elements the first, in row-major order, gets the gradient. A window with a nan gives nan.
+    elements the first, in row-major order, gets the gradient. A window with a nan gives nan, and
+    the first nan gets the gradient.
     """
 
 def maximum(x1: Array | complex, x2: Array | complex, /) -> Tensor:

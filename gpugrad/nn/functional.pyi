@@ -90,6 +90,9 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 
     output_size: an int, or one for each axis, where None keeps the length. The input may lack its
         first axis.
+
+    Where the lengths do not divide, an element that is inf or nan makes all of its row and column
+    nan, since these are products with matrices of weights. Raises TypeError for integers.
     """
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
@@ -139,7 +142,7 @@ def avg_pool2d(
     count_include_pad: whether zeros of the padding count as elements.
     divisor_override: the divisor of the sums; by default the number of elements.
 
-    The other parameters are those of `max_pool2d`, and so are the errors.
+    The other parameters are those of `max_pool2d`, and so are the errors; TypeError for integers.
     """
 
 def avg_pool3d(

@@ -104,7 +104,8 @@ def compile(
       `DataLoader`;
     - steps `LBFGS`; a closure for it that does not name the optimizer can be compiled instead;
     - prints, reads a file or a clock, or calls anything else that reaches outside of the program;
-    - names an object that `compile` cannot look into, such as one of another library;
+    - names an object that `compile` cannot look into, such as one of another library, or runs a
+      function of the program that it has not found, such as one inside `numpy.vectorize`;
     - returns one list, dict or object in two places, or new objects as keys or static fields;
     - does something else in a second call for no reason that can be seen. The warning shows the
       first difference.
