@@ -75,7 +75,9 @@ class Formula(LRScheduler):
         if quotient is None:  # the rate has lost what other schedulers multiplied it by
             pairs = zip(rates, self.base_lrs, strict=True)
             return [rate + (base - low) * self._share(epoch) for rate, base in pairs]
-        return [low + (rate - low) * quotient if quotient != 1 else rate for rate in rates]
+        rates = [low + (rate - low) * quotient if quotient != 1 else rate for rate in rates]
+        # A rate that should be 0 may be below it by rounding, which optimizers refuse.
+        return [0.0 if -1e-9 * low < rate < 0 else rate for rate in rates]
 
     def _quotient(self, epoch):
         """The share of an epoch divided by that of the epoch before; None for a division by 0."""

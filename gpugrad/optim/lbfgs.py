@@ -170,7 +170,7 @@ class LBFGS(Optimizer):
             state["state"][0] = self._history.state_dict(self.param_groups[0]["history_size"])
         return state
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+    def _load(self, state_dict):
         groups = self._read_groups(state_dict)
         saved = dict(state_dict["state"])
         history = _History()

@@ -227,7 +227,8 @@ class OneCycleLR(_WithMomentum):
     learning rates". The rate goes from ``max_lr / div_factor`` to ``max_lr`` in the share
     ``pct_start`` of all steps, and then to ``max_lr / div_factor / final_div_factor``. With
     ``three_phase`` it first goes back to ``max_lr / div_factor`` in as many steps as it took to go
-    up. It is meant to be stepped after each batch. A step after the last one is a ValueError.
+    up. It is meant to be stepped after each batch. More than ``total_steps`` steps are a
+    ValueError.
 
     max_lr: a number, or one for each group.
     total_steps: how many steps there are; by default ``epochs * steps_per_epoch``.
@@ -439,6 +440,8 @@ class SequentialLR(_OfSchedulers):
         self.optimizer = self._check_optimizer(optimizer)
         self._schedulers = self._check_schedulers(schedulers, optimizer)
         self._milestones = [whole("SequentialLR: a milestone", m, 0) for m in milestones]
+        in_order = self._milestones == sorted(self._milestones)
+        require(in_order, "SequentialLR: milestones must be in order", milestones)
         n, found = len(self._schedulers), len(self._milestones)
         require(found == n - 1, f"SequentialLR: {n} schedulers need {n - 1} milestones", found)
         self.last_epoch = last_epoch + 1

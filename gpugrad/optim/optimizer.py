@@ -29,8 +29,8 @@ _PIECE_SIZE = 1 << 18
 # Options of PyTorch's optimizers that choose how to compute and change no result.
 _PYTORCH_ONLY = {"foreach", "fused", "capturable", "differentiable"}
 
-# Schedulers and PyTorch keep these in a group, too, which are no hyper-parameters.
-_EXTRAS = set("initial_lr max_lr min_lr swa_lr base_momentum max_momentum param_names".split())
+# Schedulers, programs and PyTorch keep these in a group, too, which are no hyper-parameters.
+_EXTRAS = set("initial_lr max_lr min_lr swa_lr base_momentum max_momentum name param_names".split())
 
 # Hyper-parameters that become bools, whatever the program passes.
 _FLAGS = {"amsgrad", "centered", "decoupled_weight_decay", "maximize", "nesterov"}
@@ -150,6 +150,9 @@ class Optimizer:
     ) -> None:
         given = {**(defaults or {}), **hyper}
         self.defaults = {k: bool(x) if k in _FLAGS else x for k, x in given.items()}
+        numbers = {k for k, x in self.defaults.items() if k in self.ranges and isinstance(x, bool)}
+        self.defaults |= {k: float(given[k]) for k in numbers}
+        self._checked(self.defaults)
         self.param_groups: list[dict[str, Any]] = []
         self._states: dict[Tensor, ParameterState] = {}
         self._hyper: list[Hyper] = []  # of each group
@@ -427,11 +430,13 @@ class Optimizer:
         self._states_made += 1
         arrays = self.init_single(p.array, group)
         counts = 0, *self.numbers.values()
-        if old is not None and (old.arrays or not arrays):
-            kept = arrays.keys() & old.arrays.keys()
-            arrays |= {name: placed_like(old.arrays[name], p.array) for name in kept}
+        kept = {} if old is None else old.spare | old.arrays
+        if old is not None and (kept or not arrays):
+            names = arrays.keys() & kept.keys()
+            arrays |= {name: placed_like(kept.pop(name), p.array) for name in names}
             counts = old.counts
         state = self._states[p] = ParameterState(p.array, arrays, counts, self.splits_complex)
+        state.spare = kept
         return state
 
     def _check_writeable(self, p):
@@ -475,6 +480,12 @@ class Optimizer:
         Raises ValueError where groups, parameters, names or shapes do not agree, and then leaves
         the optimizer as it was.
         """
+        try:
+            self._load(state_dict)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise self._misfit(f"{type(error).__name__}: {error}") from None
+
+    def _load(self, state_dict):
         groups = self._read_groups(state_dict)
         states = {}
         saved = dict(state_dict["state"])
@@ -524,6 +535,8 @@ class Optimizer:
         """
         shapes = {name: x.shape for name, x in self.init_single(p.array, hyper).items()}
         counts = [*["step"] * self.keeps_step, *self.numbers]
+        # Older versions of PyTorch stored None for a momentum buffer that they did not need.
+        arrays = {name: x for name, x in arrays.items() if x is not None}
         if {*arrays} != (expected := {*shapes, *counts}):
             raise self._misfit(
                 f"parameter {i} has state {sorted(arrays)}, but here {sorted(expected)}"
@@ -612,6 +625,7 @@ class ParameterState:
 
     arrays: the arrays from ``init_single``, by name.
     values: the same arrays as the tuple that ``apply_single`` takes.
+    spare: arrays for which the hyper-parameters have no use at present, by name.
     counts: the number of updates so far, and the values of `Optimizer.numbers` after the last one.
     is_split: whether the real and the imaginary part are updated one after the other.
     place: the addresses of the parameter's memory; see `autograd.graph.writes`.
@@ -621,7 +635,8 @@ class ParameterState:
     """
 
     __slots__ = (
-        "array", "arrays", "values", "counts", "is_split", "place", "is_plain", "updater", "entry",
+        "array", "arrays", "values", "spare", "counts", "is_split", "place", "is_plain", "updater",
+        "entry",
     )  # fmt: skip
 
     def __init__(self, array, arrays, counts, splits_complex):
@@ -629,6 +644,7 @@ class ParameterState:
         self.array = array
         self.arrays = arrays
         self.values = tuple(arrays.values())
+        self.spare = {}
         self.counts = counts
         self.is_split = is_split = splits_complex and backend.is_complex(array.dtype)
         self.place = writes.place(array)

@@ -35,6 +35,7 @@ class Rprop(Optimizer):
     ranges: ClassVar = {
         **Optimizer.ranges,
         "etas": ("one above 0 and below 1, and one above 1", lambda x: 0 < x[0] < 1 < x[1]),
+        "step_sizes": ("at least 0 and in order", lambda x: 0 <= x[0] <= x[1]),
     }
     keeps_step = True
 

@@ -299,10 +299,6 @@ class Trainer:
         if not isinstance(history, list) or not all(map(_is_row, history)):
             raise ValueError("Trainer: its history is not a list of dicts of numbers")
         whole("Trainer: the state's steps", state["steps"], 0)
-        if (best := state["best"]) is not None:
-            check_type(best, Mapping, "Trainer: the state's 'best' must be a dict")
-            fits = best.keys() == {"epoch", "model"} and best["epoch"] in range(1, len(history) + 1)
-            require(fits, "Trainer: the state's 'best' must be an epoch with its model", [*best])
         if (state["scheduler"] is None) != (self.scheduler is None):
             raise ValueError("Trainer: only one of the state and the trainer has a scheduler")
         if len(state["callbacks"]) != len(self._stateful_callbacks()):

@@ -236,6 +236,15 @@ def test_hyper_parameters_of_numpy_become_pythons():
     assert values(p) == pytest.approx(0.7)
 
 
+def test_a_number_that_begins_as_a_bool_stays_a_number():
+    p = nn.Parameter(gg.ones(3))
+    optimizer = optim.SGD([p], lr=True, weight_decay=False)
+    optimizer.param_groups[0].update(lr=0.1, weight_decay=2)
+    p.grad = gg.zeros(3)
+    optimizer.step()
+    assert p.tolist() == pytest.approx([0.8] * 3)
+
+
 # Parameter groups
 
 
@@ -249,6 +258,20 @@ def test_groups_have_hyper_parameters_of_their_own():
     optimizer.param_groups[0]["lr"] = -1
     with pytest.raises(ValueError, match="SGD: lr must be finite and at least 0, not -1"):
         optimizer.step()
+
+
+@pytest.mark.parametrize("kind", ["SGD", "RMSprop"])
+def test_momentum_that_goes_through_0_keeps_its_buffer(torch, kind):
+    runs = [], []
+    for library, run in zip((gg, torch), runs, strict=True):
+        p = library.tensor(np.ones(3), requires_grad=True)
+        optimizer = getattr(library.optim, kind)([p], lr=0.1, momentum=0.9)
+        for i, momentum in enumerate([0.9, 0.0, 0.0, 0.5, 0.0, 0.9]):
+            optimizer.param_groups[0]["momentum"] = momentum
+            p.grad = library.tensor(np.full(3, 1.0 + i))
+            optimizer.step()
+            run.append(p.detach().numpy().copy())
+    np.testing.assert_allclose(*runs, rtol=1e-13, atol=1e-15)
 
 
 def test_hyper_parameters_can_be_changed_between_steps(torch):
@@ -287,6 +310,7 @@ NO_PARAMETERS = [
     ([P, P], ValueError, r"SGD: parameter 1, of shape \(2,\), is given twice"),
     ([{"params": []}], ValueError, "SGD: there are no parameters in the group"),
     ([{"lr": 1}], TypeError, "SGD: a parameter group must be a dict with 'params'"),
+    ([{"params": P, "lr": 0.1}], ValueError, "SGD: lr must be finite and at least 0, not -5.0"),
     ([{"params": P, "eps": 1}], TypeError, "SGD: a parameter group has no eps; it can have l"),
 ]
 
@@ -294,7 +318,7 @@ NO_PARAMETERS = [
 @pytest.mark.parametrize("given, kind, message", NO_PARAMETERS)
 def test_invalid_parameters_are_rejected(given, kind, message):
     with pytest.raises(kind, match=message):
-        optim.SGD(given)
+        optim.SGD(given, lr=-5 if kind is ValueError and "lr" in message else 0.1)
 
 
 # The checks are of names, which are the same for all kinds.
@@ -310,6 +334,7 @@ NOT_VALID = [
     (optim.Adagrad, {"initial_accumulator_value": math.nan}, "initial_accumulator_value must"),
     (optim.ASGD, {"lambd": -1}, "lambd must be finite and at least 0"),
     (optim.Rprop, {"etas": (1, 2)}, "etas must be one above 0 and below 1, and one"),
+    (optim.Rprop, {"step_sizes": (5, 1)}, r"step_sizes must be at least 0 and in order, not \(5"),
     (optim.Adafactor, {"eps": (-1, 0)}, "eps must be finite and at least 0"),
     (optim.Adafactor, {"d": 0.5}, "d must be at least 1, not 0.5"),
     (optim.Adafactor, {"beta2_decay": 0.5}, "beta2_decay must be at most 0"),
@@ -388,6 +413,9 @@ def test_what_schedulers_and_programs_keep_in_groups_survives(torch, tmp_path):
     names = "initial_lr max_lr min_lr base_momentum max_momentum lr momentum".split()
     assert {name: group[name] for name in names} == {name: known[name] for name in names}
     theirs.load_state_dict(again.state_dict())
+    named = optim.SGD([{"params": parameters()[:1], "name": "encoder"}])
+    ours.load_state_dict(named.state_dict() | {"state": {}})
+    assert ours.param_groups[0]["name"] == "encoder"
     optimizer = optim.SGD([{"params": parameters()[:1], "initial_lr": 3.0}])
     (group,) = optimizer.param_groups
     group["tags"] = ["encoder"]
@@ -415,6 +443,9 @@ def test_a_state_that_does_not_fit_changes_nothing():
         r"0 has state \['exp_avg', 'momentum_buffer'\], but here \['momentum_buffer'\]":
             lambda groups, state: state[0].update(exp_avg=gg.ones((3, 4))),
         r"but here \[\]": lambda groups, state: groups[0].update(momentum=0),
+        "KeyError: 'params'": lambda groups, state: groups[0].pop("params"),
+        "lr must be a number, not 'x'": lambda groups, state: groups[0].update(lr="x"),
+        "AttributeError: 'list'": lambda groups, state: state.update({0: [1]}),
         "a group has .*'amsgrad'": lambda groups, state: groups[0].update(amsgrad=True),
     }.items():  # fmt: skip
         state = copy.deepcopy(before)
@@ -438,6 +469,12 @@ def test_an_invalid_number_of_a_state_is_rejected(name, wrong):
     with pytest.raises(ValueError, match=f"but here .*'{name}'"):
         optimizer.load_state_dict(state)
     assert str(optimizer.state_dict()) == before
+
+
+def test_a_state_of_an_older_pytorch_has_none_for_a_momentum_buffer():
+    optimizer = optim.SGD(parameters()[:1])
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": {0: {"momentum_buffer": None}}})
+    assert optimizer.state_dict()["state"] == {}
 
 
 def test_an_optimizer_continues_after_its_model_was_cast():

@@ -298,6 +298,16 @@ def test_sequences_and_chains_within_a_sequence_begin_at_their_epoch_0(make):
     assert rates == pytest.approx([0.02] * 3 + [0.01] * 2 + [0.002] * 2)
 
 
+def test_a_rate_that_returns_to_0_is_not_below_it():
+    p = nn.Parameter(gg.ones(1))
+    optimizer = optim.SGD([p], lr=0.0)
+    scheduler = lr_scheduler.CosineAnnealingLR(optimizer, 5, eta_min=0.1)
+    for _ in range(30):
+        optimizer.step()
+        scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.0, abs=1e-15)
+
+
 def test_a_step_before_the_optimizers_warns():
     optimizer = new()
     scheduler = lr_scheduler.StepLR(optimizer, 1)
@@ -368,6 +378,7 @@ REFUSED = {
         "scheduler 0 is of another optimizer":
             sequential(lambda library, o: library.StepLR(new(), 1), milestones=[]),
         "1 schedulers need 0 milestones, not 1": sequential(of("StepLR", 1), milestones=[3]),
+        "milestones must be in order": sequential(*[of("StepLR", 1)] * 3, milestones=[5, 2]),
         "SWALR: anneal_epochs must be an int": of("SWALR", 0.1, -1)
     },
 }  # fmt: skip
