@@ -74,7 +74,8 @@ def _misfit(name, function, args, keywords):
     renamed = [f"{n} is {RENAMED[n]} here" for n in keywords if RENAMED.get(n) in names]
     if problem.startswith("too many") and "too many" in known:
         renamed.append(known["too many"])
-    return "; ".join([f"{kinds[0]}: {problem}", *renamed, f"it takes {', '.join(names)}"])
+    expected = ", ".join(names) or "nothing"
+    return "; ".join([f"{kinds[0]}: {problem}", *renamed, f"it takes {expected}"])
 
 
 class MissingName:

@@ -248,7 +248,8 @@ class Embedding(Module):
         freeze: whether the weight is not trained.
         options: others of the class.
         """
-        embeddings = asarray(embeddings)
+        dtype, device = options.get("dtype"), options.get("device")
+        embeddings = asarray(embeddings).to(device=device, dtype=dtype)
         what = f"{cls.__name__}.from_pretrained: embeddings must have shape (rows, d)"
         require(embeddings.ndim == 2, what, embeddings.shape)
         rows, width = embeddings.shape

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, Union
 
-from .._arguments import check_type, device_and_dtype, moved
+from .._arguments import check_type, device_and_dtype, is_complex, moved, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import isdtype
 from .._foreign_names import INSTEAD, explains_arguments, missing, set_constructor
@@ -114,6 +114,9 @@ class Module:
                 f"by None, not by a {type(value).__name__}; wrap it in nn.Parameter, or write to "
                 f"it: with no_grad(): module.{name}[...] = values"
             )
+        if name in self._buffer_names and not isinstance(value, Tensor | None):
+            buffer, given = f"{type(self).__name__}.{name}", type(value).__name__
+            raise TypeError(f"{buffer} is a buffer, and must be a Tensor or None, not {given}")
         changes.version += 1
         if type(value) is Tensor and value.requires_grad and value.is_leaf:
             warnings.warn(
@@ -126,15 +129,19 @@ class Module:
     def __delattr__(self, name: str) -> None:
         changes.version += 1
         super().__delattr__(name)
+        if name in self._buffer_names:
+            self._buffer_names = {k: x for k, x in self._buffer_names.items() if k != name}
 
-    def register_buffer(self, name: str, tensor: Tensor, persistent: bool = True) -> None:
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Make ``tensor`` an attribute that moves with the model but is not trained.
+
+        The attribute may be set to another tensor or to None, and is no buffer while it is None.
 
         persistent: whether it is part of the `state_dict`.
 
         A type checker knows the attribute if the class declares it: ``mean: Tensor``.
         """
-        if not isinstance(tensor, Tensor) or isinstance(tensor, Parameter):
+        if not isinstance(tensor, Tensor | None) or isinstance(tensor, Parameter):
             raise TypeError(
                 f"register_buffer: {name} must be a Tensor, not a {type(tensor).__name__}"
             )
@@ -149,7 +156,8 @@ class Module:
         return ((name, x) for name, x in vars(self).items() if isinstance(x, Parameter))
 
     def _own_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        return ((name, getattr(self, name)) for name in self._buffer_names)
+        buffers = ((name, getattr(self, name)) for name in self._buffer_names)
+        return ((name, x) for name, x in buffers if x is not None)
 
     def named_children(self) -> Iterator[tuple[str, "Module"]]:
         """The names and modules of the direct children of this module."""
@@ -242,7 +250,8 @@ class Module:
 
     def train(self, mode: bool = True) -> Self:
         """Switch all modules to training mode, or with False to `eval` mode; returns the module."""
-        for module in self.modules():
+        require(mode in (True, False), "train: the mode must be True or False", mode)
+        for module in [*self.modules()]:
             module.training = bool(mode)
         return self
 
@@ -252,13 +261,13 @@ class Module:
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Train the parameters, or with False freeze them; returns the module."""
-        for parameter in self.parameters():
+        for parameter in [*self.parameters()]:
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Set each parameter's ``grad`` to None, or to zeros if ``set_to_none`` is False."""
-        for p in self.parameters():
+        for p in [*self.parameters()]:
             p.grad = None if set_to_none or p.grad is None else zeros_like(p.grad.detach())
 
     def to(
@@ -275,6 +284,9 @@ class Module:
         everything = [*self.parameters(), *self.buffers()]
         if not (dtype is None or isdtype(dtype, ("real floating", "complex floating"))):
             raise TypeError(f"Module.to: the dtype must be floating, not {dtype}")
+        is_real = dtype is not None and isdtype(dtype, "real floating")
+        if is_real and any(map(is_complex, everything)):
+            raise TypeError(f"Module.to: complex parameters cannot become {dtype}")
         for x in everything:
             array = moved(x, device, dtype).array
             if array is x.array:
@@ -299,9 +311,9 @@ class Module:
         """Parameters and persistent buffers under all their names, in PyTorch's order."""
         for name, x in self._own_parameters():
             yield _join(path, name), x
-        for name, persistent in self._buffer_names.items():
-            if persistent:
-                yield _join(path, name), getattr(self, name)
+        for name, x in self._own_buffers():
+            if self._buffer_names[name]:
+                yield _join(path, name), x
         for name, module in self.named_children():
             yield from module._state(_join(path, name))
 
@@ -331,7 +343,7 @@ class Module:
         self._check_nothing_hidden()
         targets = dict(self._state())
         missing = [name for name in targets if name not in state]
-        unexpected = [name for name in state if name not in targets]
+        unexpected = [str(name) for name in state if name not in targets]
         values, misfits = {}, []
         for name, target in targets.items():
             if name in state:
@@ -531,6 +543,8 @@ def _fitted(value, target):
         return f"is a {type(value).__name__}, not a tensor", None
     if not target.is_leaf:
         return f"cannot be overwritten: it is a result of {target.grad_fn.name}, not a leaf", None
+    if not getattr(getattr(target.array, "flags", None), "writeable", True):
+        return "cannot be overwritten: its array is read-only", None
     value = asarray(value).detach()
     if value.shape != target.shape:
         return f"has shape {value.shape}, not {target.shape}", None

@@ -13,6 +13,7 @@ from ..backends.dtypes import float32
 from ..ops.elementwise import maximum, sqrt
 from ..ops.manipulation import concat, reshape
 from .computations import _track
+from .hooks import _hooked_class
 from .module import Module
 from .normalization import _BatchNorm
 
@@ -70,11 +71,12 @@ class SyncBatchNorm(_BatchNorm):
     def convert_sync_batchnorm(cls, module: Module) -> Module:
         """Replace all layers of batch normalization in a module; returns the module.
 
-        The new layers have the parameters and buffers of the old ones. If ``module`` itself is such
-        a layer, a new one is returned.
+        The new layers have the parameters, buffers and hooks of the old ones. If ``module`` itself
+        is such a layer, a new one is returned.
         """
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
-            new = cls.__new__(cls)
+            kind = _hooked_class(cls) if "_hooks" in vars(module) else cls
+            new = kind.__new__(kind)
             vars(new).update(vars(module))
             return new
         for name, child in [*module.named_children()]:

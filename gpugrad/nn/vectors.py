@@ -3,6 +3,8 @@
 from typing import Any
 
 from .._creation import asarray
+from .._dtypes import is_half
+from .._limits import finfo
 from .._tensor import Tensor
 from ..autograd.casting import in_float32
 from ..backends.dtypes import int64
@@ -25,9 +27,16 @@ def normalize(
 ) -> Tensor:
     """``x / max(norm(x), eps)``, for norms of order ``p`` along the axis ``dim`` or several.
 
-    ``(...) -> (...)``. A vector of zeros stays as it is.
+    ``(...) -> (...)``. A vector of zeros stays as it is. In float16, where ``eps`` would be 0, it
+    is the smallest normal number.
     """
-    return input / maximum(_norm(input, dim, p, True), eps)
+    return input / _at_least(_norm(input, dim, p, True), eps)
+
+
+def _at_least(norms, eps):
+    if is_half(norms.dtype):
+        eps = max(eps, float(finfo(norms.dtype).smallest_normal))
+    return maximum(norms, eps)
 
 
 @in_float32
@@ -39,7 +48,7 @@ def cosine_similarity(x1: Tensor, x2: Any, dim: int = 1, eps: float = 1e-8) -> T
     """
     shape = broadcast_shapes(x1.shape, asarray(x2).shape)
     x1, x2 = (broadcast_to(x, shape) for x in (x1, asarray(x2)))
-    first, second = (x / maximum(_norm(x, dim, 2.0, True), eps) for x in (x1, x2))
+    first, second = (x / _at_least(_norm(x, dim, 2.0, True), eps) for x in (x1, x2))
     return _sum(first * second, axis=dim)
 
 

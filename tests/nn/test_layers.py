@@ -628,6 +628,16 @@ def test_synchronized_normalization_is_pytorchs_of_the_batch(options, axes):
         np.testing.assert_allclose(numbers(x), numbers(y), rtol=1e-12)
 
 
+def test_a_synchronized_layer_keeps_its_hooks():
+    model, seen = nn.Sequential(nn.BatchNorm1d(3)), []
+    handle = model[0].register_forward_hook(lambda *args: seen.append(args))
+    model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    model(X)
+    handle.remove()
+    model(X)
+    assert len(seen) == 1
+
+
 # Activations
 
 
@@ -819,6 +829,7 @@ def test_an_embedding_of_given_rows():
     assert layer([2, 0]).tolist() == theirs(torch.tensor([2, 0])).tolist()
     assert (layer.weight.requires_grad, layer.weight.dtype) == (False, gpugrad.float64)
     assert nn.Embedding.from_pretrained(rows, freeze=False).weight.requires_grad
+    assert nn.Embedding.from_pretrained(rows, dtype="float32").weight.dtype == gpugrad.float32
     with pytest.raises(ValueError, match=r"from_pretrained: embeddings must have .*, not \(3,\)"):
         nn.Embedding.from_pretrained(np.ones(3))
 
@@ -1116,6 +1127,9 @@ def test_nan_and_infinities():
     x = gpugrad.tensor([[[0.0, math.inf, math.nan, 1.0, math.nan]]])
     for pool in partial(F.max_pool1d, kernel_size=5), partial(F.adaptive_max_pool1d, output_size=1):
         assert pool(x, return_indices=True)[1].tolist() == [[[2]]]
+    zeros = gpugrad.zeros((1, 3), dtype="float16").requires_grad_()
+    (F.normalize(zeros).sum() + F.cosine_similarity(zeros, zeros).sum()).backward()
+    assert np.isfinite(numbers(zeros.grad)).all()
     halves = gpugrad.full((1, 1, 4, 4), 3e4, dtype="float16")
     assert (F.avg_pool2d(halves, 3, 1, 1, count_include_pad=False) == halves).all()
 

@@ -102,6 +102,23 @@ def test_a_call_is_the_forward_of_the_most_derived_class_or_its_own_call():
     assert module(x).tolist() == [0.0, 3.0]
 
 
+def test_a_buffer_may_be_none_for_a_while():
+    model = Counter()
+    model.register_buffer("mean", None)
+    model.steps = None
+    assert not {"steps", "mean"} & {*model.state_dict()}
+    assert [name for name, _ in model.named_buffers()] == ["scratch"]
+    model.load_state_dict(model.to(gpugrad.float64).state_dict())
+    nn.summary(model)
+    model.mean = gpugrad.ones(1)
+    assert "mean" in model.state_dict()
+    with pytest.raises(TypeError, match=r"Counter\.mean is a buffer, .* not int"):
+        model.mean = 5
+    del model.mean
+    model.mean = 5
+    assert "mean" not in model.state_dict()
+
+
 # Moving to a dtype or device
 
 
@@ -198,6 +215,23 @@ def test_load_state_dict_does_not_begin_where_a_buffer_cannot_be_overwritten():
         model.load_state_dict({name: x + 1 for name, x in model.state_dict().items()})
     assert str(e.value).endswith("nothing was loaded")
     assert values(model.scale).tolist() == [1.0, 1.0]
+
+
+def test_what_fails_leaves_a_module_as_it_was():
+    model = Counter()
+    model.late = nn.Parameter(np.broadcast_to(np.ones(1), (2,)))
+    with pytest.raises(ValueError, match="late: cannot be overwritten: its array is read-only"):
+        model.load_state_dict({name: x + 1 for name, x in model.state_dict().items()})
+    model.late = nn.Parameter(gpugrad.ones(2, dtype="complex128"))
+    with pytest.raises(TypeError, match="complex parameters cannot become float64"):
+        model.to(gpugrad.float64)
+    assert (model.scale.tolist(), model.scale.dtype) == ([1.0, 1.0], gpugrad.float32)
+    model.hidden, model.scale.grad = [nn.ReLU()], gpugrad.ones(2)
+    for change in (model.eval, model.zero_grad, lambda: model.requires_grad_(False)):
+        with pytest.raises(TypeError, match="hides Modules"):
+            change()
+    assert (model.training, model.scale.requires_grad) == (True, True)
+    assert model.scale.grad is not None
 
 
 def test_load_state_dict_of_another_architecture_has_a_short_error():
@@ -400,6 +434,8 @@ ERRORS = {
         *(("Dropout: the probability p must be from 0 to 1", lambda p=p: nn.Dropout(p))
           for p in (-0.1, math.nan)),
         ("MLP: layer_sizes must name at least one", lambda: nn.MLP(2, [])),
+        ("^train: the mode must be True or False, not 'no'", lambda: LAYER.train("no")),
+        ("unexpected: 1", lambda: LAYER.load_state_dict({1: X})),
         ("^dense: activation must be 'relu', 'sigmoid'",
          lambda: gpugrad.dense(X[None], LAYER.weight, activation="cubed")),
         *((f"^{name}: .* it is a result of multiply, not a leaf",
