@@ -21,7 +21,7 @@ from .backends.dtypes import float32, float64, int64
 from .backends.philox import Keys
 from .ops.elementwise import minimum, where
 from .ops.indexing import take
-from .ops.manipulation import astype, expand_dims, reshape
+from .ops.manipulation import astype, broadcast_to, expand_dims, reshape
 from .ops.reductions import count_nonzero, cumulative_sum
 from .ops.searching import argmax, searchsorted, topk
 from .ops.transcendental import log
@@ -71,6 +71,9 @@ class Generator:
         """Uniform in ``[low, high)``."""
         if low > high:
             raise ValueError(f"uniform: low {low} is above high {high}; swap them")
+        if high - low > 65504:  # the range, unlike its ends, may be too large for float16
+            half = self._floats("uniform", shape, dtype, high / 2 - low / 2, low / 2, False)
+            return (half + half).requires_grad_(requires_grad)
         return self._floats("uniform", shape, dtype, high - low, low, requires_grad)
 
     def normal(
@@ -88,7 +91,7 @@ class Generator:
 
     def integers(self, low: int, high: int, shape: Shape = (), *, dtype: Any = None) -> Tensor:
         """Integers uniform in ``[low, high)``."""
-        if low >= high:
+        if not range(low, high):
             raise ValueError(f"integers: there is none in [{low}, {high}); high must be above low")
         dtype = self.backend.dtype(int64 if dtype is None else dtype)
         return _finish(self._draw("integers", shape, dtype, low, high), False)
@@ -116,14 +119,14 @@ class Generator:
         """Slices of ``a`` along ``axis``, drawn at random; with an int for ``a``, numbers below it.
 
         replace: whether a slice may be drawn several times.
-        p: ``(n,)``, the slices' weights; by default all are equally likely.
+        p: ``(n,)``, the slices' weights, as for `multinomial`; by default all are equally likely.
 
         The axis becomes the axes of ``shape``. Raises ValueError if there are too few slices.
         """
         result_shape = as_shape(shape)
         count = prod(result_shape)
-        if isinstance(a, SupportsIndex) and not hasattr(a, "shape"):
-            n = whole("choice: a", a, 0)
+        if isinstance(a, SupportsIndex) and not getattr(a, "shape", ()):
+            a = n = whole("choice: a", a, 0)
         else:
             a = self._taken(a)
             axis = axis_of("choice", axis, a.ndim)
@@ -158,6 +161,7 @@ class Generator:
             if not is_floating(p):
                 raise TypeError(f"bernoulli: p must be floating, not {p.dtype}")
             shape, dtype = p.shape if shape is None else shape, p.dtype if dtype is None else dtype
+            p = broadcast_to(p, as_shape(shape))
         return astype(self.uniform(shape, dtype=float64) < p, dtype)
 
     def multinomial(self, input: Any, num_samples: int, replacement: bool = False) -> Tensor:
@@ -361,7 +365,7 @@ def choice(
     """Slices of ``a`` along ``axis``, drawn at random; with an int for ``a``, numbers below it.
 
     replace: whether a slice may be drawn several times.
-    p: ``(n,)``, the slices' weights; by default all are equally likely.
+    p: ``(n,)``, the slices' weights, as for `multinomial`; by default all are equally likely.
     device: where to draw numbers below an int; by default the CPU.
 
     The axis becomes the axes of ``shape``. Raises ValueError if there are too few slices.
@@ -376,6 +380,8 @@ def bernoulli(
 
     p: a number or a floating tensor; its shape is that of the result, and so is its dtype,
         float32 for a number, unless others are given.
+
+    Raises ValueError if a tensor's shape does not broadcast to ``shape``.
     """
     return _generator_for(p, device).bernoulli(p, shape, dtype=dtype)
 

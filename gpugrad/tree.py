@@ -1,8 +1,9 @@
 """Nested containers of tensors, such as the parameters of a function, taken as one value.
 
 A tree is a leaf, or a dict, list, tuple, named tuple or dataclass of trees, as the transforms take
-them; dicts are gone through in the order of their keys. None is a tree without leaves. Fields of
-dataclasses with ``metadata={"static": True}`` belong to the structure.
+them; dicts are gone through in the order of their sorted keys, an OrderedDict in its own order.
+None is a tree without leaves. Fields of dataclasses with ``metadata={"static": True}`` belong to
+the structure.
 """
 
 import functools as _functools

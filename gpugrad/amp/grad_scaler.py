@@ -17,6 +17,7 @@ from ..nn.utils import grouped_gradients, scale_arrays
 from ..ops.elementwise import isfinite, logical_and, logical_or, where
 from ..optim import LBFGS, Optimizer
 
+_RANGE = 0, 2.0**128  # of scales, which are float32
 _OPTIONS = "growth_factor", "backoff_factor", "growth_interval"
 
 
@@ -43,7 +44,7 @@ class GradScaler:
 
     device: accepted for programs written for PyTorch; arrays on every device are scaled.
     init_scale: the first scale.
-    growth_factor: above 1. backoff_factor: from 0 to below 1. growth_interval: at least 1.
+    growth_factor: above 1. backoff_factor: above 0 and below 1. growth_interval: at least 1.
     enabled: if False, `scale` returns what it is given, and `step` only calls ``optimizer.step``.
 
     Raises ValueError for other values.
@@ -57,7 +58,7 @@ class GradScaler:
     ) -> None:  # fmt: skip
         require(isinstance(device, str), "GradScaler: device must be a name such as 'cuda'", device)
         self._enabled = bool(enabled)
-        self._init_scale = between("GradScaler: init_scale", init_scale, 0)
+        self._init_scale = between("GradScaler: init_scale", init_scale, *_RANGE)
         self.set_growth_factor(growth_factor)
         self.set_backoff_factor(backoff_factor)
         self.set_growth_interval(growth_interval)
@@ -83,7 +84,7 @@ class GradScaler:
             return outputs * self._scale.to(outputs.device)
         what = "GradScaler.scale: needs a Tensor, or a list or tuple of Tensors"
         check_type(outputs, (list, tuple), what)
-        return type(outputs)([self.scale(x) for x in outputs])
+        return getattr(outputs, "_make", type(outputs))([self.scale(x) for x in outputs])
 
     def _make_scale(self, device):
         self._tracker = full((), self._init_tracker, dtype=int32, device=device)
@@ -151,10 +152,12 @@ class GradScaler:
         found = self._found[optimizer]
         if not found:
             raise RuntimeError("GradScaler.step: no parameter of the optimizer has a gradient")
-        self._stepped.add(optimizer)
         if "cpu" in found and thread.recorder is None:
-            return None if any(map(bool, found.values())) else optimizer.step()
-        return optimizer.step_unless(self._on_all_devices(found))
+            result = None if any(map(bool, found.values())) else optimizer.step()
+        else:
+            result = optimizer.step_unless(self._on_all_devices(found))
+        self._stepped.add(optimizer)
+        return result
 
     def _on_all_devices(self, found):
         """For each device, an array that is not 0 if any device found a gradient not finite."""
@@ -175,6 +178,8 @@ class GradScaler:
             return
         scale = self._scale_or_error("update")
         if new_scale is not None:
+            if not isinstance(new_scale, Tensor):
+                new_scale = between("GradScaler.update: new_scale", new_scale, *_RANGE)
             value = asarray(new_scale).detach().to(scale.device, float32)
             require(value.shape == (), "GradScaler.update: new_scale must be a number", new_scale)
             overwrite(scale, value.array)
@@ -256,7 +261,7 @@ class GradScaler:
                 f"({type(error).__name__}: {error}); nothing was loaded"
             ) from None
         device = None if self._scale is None else self._scale.device
-        vars(self).update(vars(new))
+        vars(self).update(vars(new) | {"_found": self._found, "_stepped": self._stepped})
         self._init_tracker = tracker
         if device is not None:
             self._make_scale(device)

@@ -14,9 +14,9 @@ _CONTAINERS = Mapping, tuple, list
 def default_collate(batch: Sequence[Any]) -> Any:
     """One batch of a list of samples, nested as the samples are.
 
-    Tensors, arrays and numbers are stacked along a new first axis to a Tensor. Python floats become
-    float32. Of dicts, tuples, named tuples and lists, the batch has one with a batch for each
-    member. The batch of strings or bytes is a list.
+    Tensors, arrays and numbers are stacked along a new first axis to a Tensor without a graph.
+    Python floats become float32. Of dicts, tuples, named tuples and lists, the batch has one with a
+    batch for each member. The batch of strings or bytes is a list.
 
     Raises ValueError if the samples differ in keys, lengths or shapes, and TypeError for values of
     other types.

@@ -150,7 +150,7 @@ class Normalize(_Change):
         fits = all(len(s) < 2 for s in shapes) and len({s[0] for s in shapes if s}) < 2
         what = "Normalize: mean and std must be numbers, or as many as channels"
         require(fits, what, (mean, std))
-        self.mean, self.std = asarray(mean).tolist(), asarray(std).tolist()
+        self.mean, self.std = (asarray(x, dtype=float64).tolist() for x in (mean, std))
 
     def _change_images(self, images: Tensor) -> Tensor:
         self._check_floating(images)
@@ -260,6 +260,8 @@ class RandomRotation(_RandomChange):
         self.fill = fill
 
     def _change_images(self, images: Tensor) -> Tensor:
+        if 0 in images.shape:
+            return images
         angles = self._draw_uniform(images, *self.degrees) * (math.pi / 180)
         height, width = images.shape[2:]
         across, along = sin(angles), cos(angles)
@@ -267,7 +269,8 @@ class RandomRotation(_RandomChange):
         rows = (along, -across * (height / width), zeros), (across * (width / height), along, zeros)
         theta = stack([stack(row, axis=-1) for row in rows], axis=1)
         dtype = images.dtype
-        x = images if is_floating(images) else astype(images, float32)
+        is_wide = isdtype(dtype, "integral") and iinfo(dtype).bits > 16
+        x = images if is_floating(images) else astype(images, float64 if is_wide else float32)
         grid = astype(functional.affine_grid(theta, images.shape), x.dtype)
         self._check_fill(dtype)
         sampled = functional.grid_sample(x, grid, self.interpolation)

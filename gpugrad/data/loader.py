@@ -294,8 +294,7 @@ class DataLoader(Generic[Batch]):
             if lists is None:
                 numbers = range(len(self.dataset)) if order is None else order.tolist()
                 lists = (numbers[key] for key in keys)
-            collate = self.collate_fn or default_collate
-            batches = (collate(samples_of(self.dataset, indices)) for indices in lists)
+            batches = map(self._collated, lists)
         else:
             if lists is not None:
                 rows = (_rows(indices, len(self.dataset), mapping) for indices in lists)
@@ -308,6 +307,12 @@ class DataLoader(Generic[Batch]):
                 return zip(pairs, repeat(_as_tuple))
             batches = (_as_tuple([take_rows(*pair) for pair in own]) for own in pairs)
         return (self._recipe(epoch, i, batch) for i, batch in enumerate(batches, start))
+
+    def _collated(self, indices):
+        """The batch of the samples at these indices, which may be none."""
+        samples = samples_of(self.dataset, indices if len(indices) else [0])
+        batch = (self.collate_fn or default_collate)(samples)
+        return batch if len(indices) else map_tensors(lambda x: x[:0] if x.ndim else x, batch)
 
     def _order(self, epoch, start):
         """The samples of each batch of an epoch from number ``start`` on.

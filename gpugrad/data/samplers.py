@@ -271,8 +271,9 @@ def set_epoch(sampler, epoch):
 
 
 def seed_from(name, generator, seed):
-    """The seed that was given; else one from a `Generator`, or from the default one."""
+    """The seed that was given; or one from a `Generator`, or from the default one."""
     if seed is not None:
+        require(generator is None, f"{name}: with a seed, generator must be None", generator)
         return whole(f"{name}: seed", seed, 0)
     if generator is None:
         generator = default_generator()

@@ -6,6 +6,7 @@ from .._arguments import one_of, require, whole
 from .._creation import full
 from .._foreign_names import explains_arguments
 from .._tensor import Tensor
+from ..autograd.casting import as_input
 from ..ops import activations as ops
 from ..ops.activations import elu, hardtanh, leaky_relu, softplus
 from ..ops.elementwise import where
@@ -48,7 +49,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = reshape(weight, (channels,) + (1,) * (input.ndim - 2))
     elif weight.ndim:
         weight = reshape(weight, ())
-    return where(input > 0, input, weight * input)
+    return where(input > 0, input, as_input(input, weight) * input)
 
 
 _SELU_ALPHA = 1.6732632423543772

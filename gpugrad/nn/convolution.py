@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from .._arguments import one_of, require, whole
 from .._tensor import Tensor
+from ..autograd.casting import as_input
 from ..backends import check_convolution, check_convolution_input, counts_of_windows
 from ..ops.convolution import convolution, convolution_input
 from ..ops.manipulation import reshape
@@ -146,7 +147,7 @@ def _transposed(
     )
     if bias is not None:
         check_shape(bias, out.shape[1:2], "{}: bias", name)
-        out = out + reshape(bias, (-1,) + (1,) * n)
+        out = out + as_input(out, reshape(bias, (-1,) + (1,) * n))
     return reshape(out, out.shape[1:]) if is_single else out
 
 

@@ -22,6 +22,7 @@ from ..autograd import no_grad
 from ..backends.dtypes import int64
 from ..backends.placement import placed_like
 from ..nn.module import Module, in_mode, overwrite
+from ..nn.normalization import _BatchNorm
 from .optimizer import Optimizer
 from .scheduler import LRScheduler, eased
 
@@ -112,6 +113,8 @@ class AveragedModel(Module):
             new = x.detach().to(mean.device)
             if count and i < averaged:
                 new = self.avg_fn(mean.detach(), new, count)
+            fits = new.shape == mean.shape
+            require(fits, "update_parameters: avg_fn must return an average's shape", new.shape)
             overwrite(mean, placed_like(new.array, mean.array))
         overwrite(self.n_averaged, count + 1)
 
@@ -127,10 +130,9 @@ def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -
 
     Afterwards each module is in the mode, training or not, that it was in.
     """
-    layers: list[Any] = [
-        m for m in model.modules()
-        if hasattr(m, "reset_running_stats") and getattr(m, "running_mean", None) is not None
-    ]  # fmt: skip
+    layers = [
+        m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None
+    ]
     if not layers:
         return
     momenta = [layer.momentum for layer in layers]

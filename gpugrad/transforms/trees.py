@@ -28,6 +28,9 @@ class _Leaf:
     def __repr__(self):
         return "*"
 
+    def __reduce__(self):  # a copy is the same object
+        return "LEAF"
+
 
 LEAF = _Leaf()
 

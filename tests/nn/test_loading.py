@@ -258,6 +258,8 @@ def test_collate_fn_and_transform_make_the_batch():
         return {"x": x / 2, "y": y}
 
     dataset = data.TensorDataset(np.arange(4.0), np.arange(4))
+    empty = data.DataLoader([*dataset], batch_sampler=[[]], transform=scaled)
+    assert [x.shape for batch in empty for x in batch.values()] == [(0,), (0,)]
     for options in {}, {"device": "cpu"}, {"prefetch": 1}, {"collate_fn": data.default_collate}:
         loader = data.DataLoader(dataset, 3, transform=scaled, **options)
         found = [(batch["x"].tolist(), batch["y"].tolist()) for batch in loader]
@@ -469,6 +471,8 @@ ERRORS = {
     ],
     ValueError: [
         ("at least one data set", lambda: data.ConcatDataset([])),
+        ("random_split: with a seed, generator must be None",
+         lambda: data.random_split([1], [1], gg.random.Generator(0), seed=0)),
         *(("random_split: lengths must be ints that add up",
            lambda bad=bad: data.random_split(range(10), bad))
           for bad in ([3, 6], [0.5, 0.4], [-1, 11], [0.5, 9.5], [])),

@@ -1,5 +1,6 @@
 """Autocast and the gradient scaler, compared with PyTorch's."""
 
+import collections
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -125,6 +126,8 @@ def test_dtypes_in_a_region():
     x = gg.ones((3, 4))
     with autocast():
         y, batch_norm = x @ x.T, nn.BatchNorm1d(3)
+        turned = F.conv_transpose1d(y, gg.ones((3, 2, 1)), gg.ones(2)), F.prelu(y, gg.ones(3))
+        assert {name(z.dtype) for z in turned} == {"bfloat16"}
         found = y, y * 2, gg.relu(y), y.mean(), y[0], batch_norm(y), batch_norm.eval()(y)
         assert {name(z.dtype) for z in found} == {"bfloat16"}
         found = gg.exp(y), y.sum(), 1 / y, gg.concat([y, x[:, :3]]), batch_norm.running_mean
@@ -358,6 +361,8 @@ def test_several_outputs_and_optimizers_are_scaled():
     scaler.step(a)
     scaler.step(b)
     assert (p.tolist(), q.tolist()) == ([0, 0, 0], [1, 1, 1])
+    pair = collections.namedtuple("pair", "x y")
+    assert scaler.scale(pair(p[0], p[1]))._fields == ("x", "y")
     for given, scale in ((), 4), ((3.0,), 3):
         scaler.update(*given)
         assert scaler.get_scale() == scale
@@ -397,7 +402,15 @@ def test_calls_in_the_wrong_order_are_rejected():
     refused(RuntimeError, "no optimizer has stepped", scaler.update)
     scaler.unscale_(optimizer)
     refused(RuntimeError, "unscaled already", scaler.unscale_, optimizer)
+    scaler.load_state_dict(scaler.state_dict())
+    optimizer.param_groups[0]["lr"] = -1
+    refused(ValueError, "lr must be", scaler.step, optimizer)
+    optimizer.param_groups[0]["lr"] = 1.0
+    for wrong in 0.0, float("nan"), 1e39:
+        refused(ValueError, "new_scale must be a number above 0", scaler.update, wrong)
+    before = p.tolist()
     scaler.step(optimizer)
+    assert p.tolist() == pytest.approx([x - 1 for x in before])
     refused(RuntimeError, "call update after each step", scaler.step, optimizer)
     refused(RuntimeError, "it is called after step", scaler.unscale_, optimizer)
     scaler.update()

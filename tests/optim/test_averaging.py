@@ -70,6 +70,10 @@ def test_a_model_that_does_not_fit_changes_nothing():
     with pytest.raises(ValueError, match=r"the model has tensors of shapes \[\(1, 3\), \(1,\)\]"):
         averaged.update_parameters(nn.Linear(3, 1))
     assert str(averaged.state_dict()) == before
+    averaged = AveragedModel(nn.Linear(2, 1), avg_fn=lambda averaged, current, n: current[0])
+    averaged.update_parameters(nn.Linear(2, 1))
+    with pytest.raises(ValueError, match=r"avg_fn must return an average's shape, not \(2,\)"):
+        averaged.update_parameters(nn.Linear(2, 1))
     with pytest.raises(ValueError, match=r"get_ema_avg_fn: decay must be from 0 to 1, not 1\.5"):
         get_ema_avg_fn(1.5)
 
@@ -99,3 +103,4 @@ def test_update_bn_puts_everything_back_after_an_error():
 def test_update_bn_of_a_model_without_such_layers_reads_no_batches():
     update_bn(iter(lambda: pytest.fail("read"), None), nn.Linear(2, 2))
     update_bn([3], nn.BatchNorm1d(2, track_running_stats=False))
+    update_bn([3], nn.InstanceNorm1d(2, track_running_stats=True))

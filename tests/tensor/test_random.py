@@ -115,6 +115,13 @@ def assert_shares(found, expected):
     assert not shares[np.equal(expected, 0)].any()
 
 
+def test_a_range_may_be_wider_than_the_numbers_of_its_dtype():
+    for dtype, end in ("float16", 6e4), ("float32", 3e38), ("float64", 1.5e308):
+        found = random.uniform(1000, low=-end, high=end, dtype=dtype).numpy() / end
+        assert found.dtype == dtype
+        assert -1 <= found.min() < -0.9 < 0.9 < found.max() <= 1
+
+
 class TestChoices:
     def test_shuffle_permutes_slices_of_a_new_tensor(self):
         before = np.arange(12.0).reshape(3, 4)
@@ -138,6 +145,7 @@ class TestChoices:
         assert len({*random.choice(3, 2, replace=False).tolist()}) == 2
         assert {*random.choice(3, 2, replace=False, p=[1.0, 0.0, 1.0]).tolist()} == {0, 2}
         assert random.choice([7], ()).item() == 7
+        assert sorted(random.choice(np.int64(3), 3, replace=False).tolist()) == [0, 1, 2]
 
     def test_bernoulli(self):
         p = gg.tensor([0.0, 0.3, 1.0], dtype=gg.float64, requires_grad=True)
@@ -171,10 +179,13 @@ class TestChoices:
         (lambda: random.choice(3, 4, replace=False), ValueError, r"^choice: cannot draw 4 of 3"),
         (lambda: random.choice(0, 1), ValueError, r"^choice: cannot draw 1 of 0$"),
         (lambda: random.choice(3, 1, p=[1.0]), ValueError, r"p must have the shape \(3,\)"),
+        (lambda: random.choice(np.int64(-1)), ValueError, r"^choice: a must be an int of at least"),
         (lambda: random.choice(-1), ValueError, r"^choice: a must be an int of at least 0"),
         (lambda: random.shuffle(gg.ones(3), 1), IndexError, r"^shuffle: axis 1 is out of range"),
         (lambda: random.bernoulli(1.5), ValueError, r"^bernoulli: p must be from 0 to 1"),
         (lambda: random.bernoulli([1, 0]), TypeError, r"^bernoulli: p must be floating"),
+        (lambda: random.bernoulli(gg.full(3, 0.5), ()), ValueError, r"broadcast_to: .* \(3,\)"),
+        (lambda: random.integers(0, 2.9), TypeError, "'float' object"),
         (lambda: random.multinomial([1.0], 2), ValueError, r"^multinomial: cannot draw 2 of 1"),
         (lambda: random.multinomial(np.ones((1, 1, 1)), 1), ValueError, r"n,. or .rows, n.,"),
         (lambda: random.normal(2, std=-1.0), ValueError, r"^normal: std must be .* 0, not -1\.0"),

@@ -1,5 +1,7 @@
 """`gpugrad.tree`: nested containers as one value."""
 
+import copy
+import pickle
 from collections import namedtuple
 from dataclasses import dataclass, field
 
@@ -34,6 +36,7 @@ def test_a_leaf_is_a_tree(x):
     leaves, structure = tree.flatten(x)
     assert leaves[0] is x
     assert tree.unflatten(structure, [3.0]) == 3.0
+    assert copy.deepcopy(structure) == structure == pickle.loads(pickle.dumps(structure))
     assert structure == tree.structure(2.0) != tree.structure([2.0])
     with pytest.raises(ValueError, match="1 leaves, but 0 were given"):
         tree.unflatten(structure, [])

@@ -83,6 +83,9 @@ def test_rotations_of_integers_by_right_angles():
         out = images.RandomRotation((90, 90), mode)(x).numpy()
         assert out.dtype == "uint8"
         np.testing.assert_array_equal(out, np.rot90(x, axes=(2, 3)))
+        large = x.astype("int32") + 2**30
+        np.testing.assert_array_equal(images.RandomRotation(0, mode)(large).numpy(), large)
+        assert images.RandomRotation(9, mode)(x[:0]).shape == (0, 2, 6, 6)
 
 
 def test_normalize_is_numpys(library):
@@ -92,6 +95,7 @@ def test_normalize_is_numpys(library):
     assert out.dtype == "float32"
     assert_close(out, expected.astype("float32"), rtol=1e-5, atol=1e-6)
     assert_close(images.Normalize(2, 3)(X).numpy(), (X - 2) / 3)
+    assert_close(images.Normalize(0.1, 0.3)(X).numpy(), (X - 0.1) / 0.3, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("alpha", [0.3, 1, 2])
