@@ -5,10 +5,12 @@ import types
 import warnings
 from collections.abc import Mapping
 from copy import deepcopy
+from functools import wraps
 from typing import Any
 
 from .._arguments import check_type, require
 from .._foreign_names import explains_arguments, set_constructor
+from .._thread_state import thread
 from .optimizer import Optimizer
 
 # Attributes of these and PyTorch's schedulers that are always False between steps.
@@ -16,6 +18,26 @@ _TRANSIENT = {"_get_lr_called_within_step", "_is_initial"}
 
 # Attributes that are lists with an item for each group or scheduler.
 _OF_ONE_LENGTH = {"base_lrs", "_last_lr", "lr_lambdas", "_schedulers"}
+
+# Methods by which a program advances or reads a schedule.
+_NOTED = "step", "get_lr", "get_last_lr", "state_dict", "load_state_dict"
+
+
+def _note_methods(cls):
+    """Have `compile` see each call of these methods, also where a program calls a bound method."""
+
+    def noted(name, method):
+        @wraps(method)
+        def run(self, *args, **kwargs):
+            if thread.recorder is None:
+                return method(self, *args, **kwargs)
+            return thread.recorder.schedule(name, method.__get__(self), *args, **kwargs)
+
+        return run
+
+    for name in vars(cls).keys() & _NOTED:
+        if isinstance(method := vars(cls)[name], types.FunctionType):
+            setattr(cls, name, noted(name, method))
 
 
 class LRScheduler:
@@ -38,6 +60,7 @@ class LRScheduler:
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
+        _note_methods(cls)
         if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
             set_constructor(cls, explains_arguments(cls.__init__))
 
@@ -98,7 +121,7 @@ class LRScheduler:
             warnings.warn(
                 f"{self._name}.step was called before the optimizer's step, which skips the first "
                 f"rate of the schedule; call optimizer.step() first",
-                stacklevel=2,
+                stacklevel=3,
             )
         self._step_count += 1
         self._set_epoch(self.last_epoch + 1)
@@ -190,6 +213,9 @@ class LRScheduler:
             f"{self._name}.load_state_dict: the state is not one of this scheduler: {what}; "
             f"nothing was loaded"
         )
+
+
+_note_methods(LRScheduler)
 
 
 def _saved(value):

@@ -3,6 +3,7 @@
 import dis
 import functools
 import re
+import types
 from contextlib import suppress
 from importlib.util import resolve_name
 from typing import NamedTuple
@@ -11,8 +12,15 @@ _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 _CALLS = {"PRECALL", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "KW_NAMES"}
 # With these, code can look up attributes under computed names.
 _BY_NAME = {"vars", "__dict__", "attrgetter", "__getattribute__"}
-# These take arrays of NumPy's own type only, as do the methods of that type.
-_EXACT = {"memoryview", "bytes", "bytearray", "frombuffer", "hashlib", "zlib", "struct", "ctypes"}
+# These take arrays of NumPy's own type or Python's own numbers only, as do methods of these types.
+_EXACT = {
+    "memoryview", "bytes", "bytearray", "frombuffer", "hashlib", "zlib", "struct", "ctypes", "json",
+    "statistics", "ldexp",
+}  # fmt: skip
+_CHANGING = {  # methods of containers, and functions
+    "add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft", "remove",
+    "setattr", "setdefault", "update",
+}  # fmt: skip
 _HAS_METHODS = "LOAD_METHOD" in dis.opmap and "PRECALL" in dis.opmap  # Python 3.11
 
 
@@ -23,7 +31,7 @@ class Facts(NamedTuple):
     read: the names that it looks up in its globals.
     passed: the names of objects with which it does more than call them.
     imports: a triple ``(level, name, parts)`` for each of its import statements.
-    asks_types: whether it may ask for the type or the bytes of an array.
+    asks_types: whether it may ask for the type or the bytes of an array, or the type of a number.
     reads_arrays: whether it may read the attribute ``array`` of anything but a module.
     computes_names: whether it may look up attributes under computed names.
     """
@@ -65,9 +73,21 @@ def facts_of(code):
             end = next((n for n, x in enumerate(found[k:], k) if x.opname in _CALLS), len(found))
             call = found[end] if end < len(found) else None
             computes_names |= not _gives_name(found[k + 1 : end], call)
-    asks_types |= "type" in read
+    asks_types |= not read.isdisjoint(("type", "pow"))
     sets = frozenset(names), frozenset(read), frozenset(passed)
     return Facts(*sets, tuple(imports), asks_types, reads_arrays, computes_names)
+
+
+@functools.lru_cache(2000)
+def writes(code):
+    """Whether a function may change attributes, items or variables that are not its own."""
+    if not _CHANGING.isdisjoint(code.co_names):
+        return True
+    found = [i for i in dis.get_instructions(code) if i.opname.startswith(("STORE_", "DELETE_"))]
+    found = [i for i in found if "FAST" not in i.opname]
+    if any("DEREF" not in i.opname or i.argval in code.co_freevars for i in found):
+        return True
+    return any(writes(x) for x in code.co_consts if isinstance(x, types.CodeType))
 
 
 def _gives_name(given, call):

@@ -102,6 +102,8 @@ def compile(
       into them;
     - draws random numbers of other libraries, seeds a generator, or goes through an iterator or a
       `DataLoader`;
+    - reads the rate or the state of a scheduler; or steps one and also reads a learning rate, or
+      one that calls a function which changes something, or reads what this one changes;
     - steps `LBFGS`; a closure for it that does not name the optimizer can be compiled instead;
     - prints, reads a file or a clock, or calls anything else that reaches outside of the program;
     - names an object that `compile` cannot look into, such as one of another library, or runs a
@@ -306,6 +308,11 @@ class Compiled(Generic[P, R]):
                 self._give_up(recorded.reason)
             elif "no tensors" in recorded.reason:
                 self._warn(f"ran once without being compiled: in this call {recorded.reason}")
+            else:
+                self._misses += 1
+                if self._misses > _MOST:
+                    what = f"in {_MOST} calls in a row {recorded.reason}"
+                    self._warn(f"runs without being compiled: {what}")
             self._has_retried = retry == "once"
             return
         self._has_retried = False

@@ -283,13 +283,23 @@ class Sweeps:
         tape = Tape(
             recorder, device=self._device, reach=SimpleNamespace(guards=[], optimizers=[]),
             argument_of={}, leaves=[("array", None)] * len(given),
-            results=[("static", None) if c is None else ("array", c.var) for c in found],
+            results=[*map(self._result, found)],
         )  # fmt: skip
         recorder.forget()
         try:
             return program_of(tape, self._has_kernels)
         except Unsupported:
             return None
+
+    def _result(self, c):
+        """The result of a program for a traced cotangent: a view if the sweep had made one.
+
+        When it becomes a gradient, that decides whether it keeps its order in memory.
+        """
+        if c is None:
+            return "static", None
+        is_view = c.var.source is None and not self._backend.is_unshared(c.value)
+        return "view" if is_view else "array", c.var
 
 
 class _Path(NamedTuple):

@@ -58,11 +58,15 @@ class Number:
 
 def _binary(function):
     def forward(self, other):
+        if isinstance(other, complex):
+            return function(self.plain(), other)
         if type(other) is not Number and not isinstance(other, _PLAIN):
             return NotImplemented
         return self.recorder.compute(function, (self, other))
 
     def reflected(self, other):
+        if isinstance(other, complex):
+            return function(other, self.plain())
         if not isinstance(other, _PLAIN):
             return NotImplemented
         return self.recorder.compute(function, (other, self))

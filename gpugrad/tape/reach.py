@@ -75,10 +75,10 @@ _OF_CLASSES = {
     *_DESCRIPTIONS, "__dict__", "__weakref__", "__dataclass_fields__", "__dataclass_params__",
     "__orig_bases__", "__parameters__", "__static_attributes__", "__firstlineno__", "__annotate__",
 }  # fmt: skip
-# Attributes that a step of a scheduler changes, and methods that read these.
-_OF_SCHEDULES = (
+# Attributes that a step of a scheduler changes.
+OF_SCHEDULES = (
     "last_epoch", "_last_lr", "_step_count", "best", "num_bad_epochs", "cooldown_counter", "T_cur",
-    "T_i", "get_last_lr", "get_lr", "state_dict", "load_state_dict", "__dict__",
+    "T_i",
 )  # fmt: skip
 _OF_GENERATORS = {"device", "backend", "source", "_keys"}
 _OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_unread_skip", "_skips"}
@@ -149,7 +149,7 @@ class Reach:
             looked for by its name.
         """
         for name, why in self.refusals:
-            if name is None or name in names or (computes_names and name not in _OF_SCHEDULES):
+            if name is None or name in names or (computes_names and name not in OF_SCHEDULES):
                 return why
         return None
 
@@ -226,7 +226,7 @@ class Reach:
             self._optimizer(x)
         elif _is(x, type):
             self._class(x)
-        elif _is(x, LRScheduler) or _has(kind, "get_last_lr", "step", "__dict__"):
+        elif _is(x, LRScheduler):
             self._scheduler(x)
         elif _is(x, Generator):
             self._guard(vars(x), [*vars(x)], "names")
@@ -469,11 +469,11 @@ class Reach:
         values = vars(scheduler)
         self._guard(values, [*values], "names")
         self._class_of(scheduler)
-        for name in _OF_SCHEDULES:
+        for name in OF_SCHEDULES:
             if hasattr(scheduler, name):
                 self.refusals.append((name, f"it reads {name} of a scheduler, which steps change"))
         for name, value in values.items():
-            if name not in _OF_SCHEDULES:
+            if name not in OF_SCHEDULES:
                 self._walk(value, Cell("item", values, name), name)
 
     def _optimizer(self, optimizer):

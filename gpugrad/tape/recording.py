@@ -93,12 +93,12 @@ def _why_noticed(whole, reach, raw):
     has_stand_ins = raw or whole.reads_arrays
     has_numbers = any(is_own(module_of(type(x))) for x in reach.optimizers)
     if whole.asks_types and (has_stand_ins or has_numbers):
-        what = "asks for types or bytes"
+        what = "may ask for the type or the bytes of an array or a number"
     elif whole.strict and has_stand_ins:
         what = f"names {whole.strict}"
     else:
         return None
-    return f"it {what}, which may see what stands for arrays while it is recorded; pass tensors"
+    return f"it {what}, which may see what stands for it while it is recorded; pass tensors"
 
 
 class _Recording:
@@ -167,6 +167,7 @@ class _Recording:
             self.codes = witness.codes
             if reach.reads_outside or any(x.reads_groups for x in witness.codes.values()):
                 stage.guard_groups()
+            stage.check_schedules()
             if recorder.reason is None:
                 tape = self._tape(structure, result, signature)
         finally:  # again, in case Ctrl-C has interrupted the first time

@@ -24,6 +24,9 @@ from .stage import take_hyper
 from .steps import Steps, step_name
 from .tape import is_container, signature_of, values_in
 
+# What computing a number raises that the function might not compute at all.
+_NO_NUMBER = *ABSENT, ArithmeticError
+
 
 class Failed(Exception):
     """Raised if a call of a program fails, before the program has changed anything."""
@@ -386,8 +389,8 @@ class Program(Steps):
         self._nodes = self.tape.graph and self.tape.graph.bind(self)
 
     def _result(self, kind, value):
-        if kind in ("tensor", "array", "number"):
-            return _unconnected if kind == "tensor" else _itself, self.leaving(value)
+        if kind in _MAKERS:
+            return _MAKERS[kind], self.leaving(value)
         if kind == "grad":
             return attrgetter("grad"), self._holder(value)
         return _itself, value if kind == "leaf" else self.slot(value)
@@ -448,7 +451,7 @@ class Program(Steps):
             for find, at in self._numbers:
                 regs[at] = find()
             return [*map(call_it, self._conditions)] == self._outcomes
-        except ABSENT:
+        except _NO_NUMBER:
             return False
 
     def _run(self):
@@ -528,3 +531,10 @@ def _itself(x):
 
 def _unconnected(array):
     return wrap(array, None)
+
+
+def _view(array):
+    return array[...]
+
+
+_MAKERS = {"tensor": _unconnected, "array": _itself, "view": _view, "number": _itself}

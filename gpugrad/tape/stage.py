@@ -4,7 +4,7 @@
 the function has changed meanwhile stays changed, and `leave` notes these changes for the tape.
 """
 
-import functools
+from types import FunctionType
 from weakref import ref
 
 from .._tensor import Tensor
@@ -12,7 +12,10 @@ from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
 from ..optim.optimizer import Optimizer, ParameterState
 from .cells import ABSENT, SIMPLE, Cell, can_vary, hold, same
+from .code import writes
+from .libraries import is_own
 from .numbers import Number
+from .reach import OF_SCHEDULES, Reach
 from .tape import Input
 from .tracing import Outcome, Traced, real_of
 
@@ -41,7 +44,7 @@ class Stage:
         self.grads = {}  # by the id of a Tensor, a weak reference to the traced array of its grad
         self.same_counts, self.stepped = [], {}
         # Each row has what `leave` needs to undo one change that `enter` has made.
-        self.states, self.groups, self.schedulers = [], [], []
+        self.states, self.groups = [], []
         self.nodes = []  # pairs of a node of a Tensor, and whether it had a watch
         self.stand_ins = {}  # by a `ParameterState` with traced arrays, the real one and its counts
         self.is_scheduling = self.has_left = False
@@ -72,7 +75,7 @@ class Stage:
                 return "its optimizer converts a hyper-parameter", True
             for p, state in optimizer._states.items():
                 if id(p) in self.tensors and state.array is not p.array:
-                    return "its optimizer has still to follow a parameter", True
+                    return "its optimizer has still to follow a parameter with a new array", True
                 if any(type(array) not in kinds for array in state.arrays.values()):
                     return "it uses arrays of several libraries or devices", False
         return None
@@ -97,8 +100,7 @@ class Stage:
                 self._guard_boundary(node)
         for optimizer in self.reach.optimizers:
             self._enter_optimizer(optimizer)
-        for scheduler in self.reach.schedulers:
-            self._enter_scheduler(scheduler)
+        recorder.schedule = self.schedule
 
     def _enter_gradient(self, key, x, grad):
         """Put a traced array into a gradient.
@@ -175,24 +177,40 @@ class Stage:
             return value
         return self.recorder.number(Input("number", ("hyper", optimizer, i, path)), value)
 
-    def _enter_scheduler(self, scheduler):
-        recorder = self.recorder
-        step_of_class = functools.partial(type(scheduler).step, scheduler)
+    def schedule(self, name, method, *args, **kwargs):
+        """Call a method of a scheduler, and note a step, which a program makes after all else."""
+        if self.is_scheduling:  # it is called by the step of another scheduler
+            return method(*args, **kwargs)
+        recorder, is_step = self.recorder, name == "step"
+        if not is_step:
+            recorder.stop(f"it calls {name} of a scheduler, which steps change")
+        elif not any(x is method.__self__ for x in self.reach.schedulers):
+            recorder.stop("it steps a scheduler that compile cannot see")
+        elif not all(isinstance(x, SIMPLE) for x in (*args, *kwargs.values())):
+            recorder.stop("a scheduler reads a value that the function computes")
+        self.is_scheduling, recorder.has_scheduled = True, recorder.has_scheduled or is_step
+        try:
+            return method(*args, **kwargs)
+        finally:
+            self.is_scheduling = False
+            recorder.afterwards += [(method, args, kwargs)] if is_step else []
 
-        def step(*args, **kwargs):
-            if self.is_scheduling:  # it is called by the step of another scheduler
-                return step_of_class(*args, **kwargs)
-            if not all(isinstance(x, SIMPLE) for x in (*args, *kwargs.values())):
-                recorder.stop("a scheduler reads a value that the function computes")
-            self.is_scheduling = recorder.has_scheduled = True
-            try:
-                return step_of_class(*args, **kwargs)
-            finally:
-                self.is_scheduling = False
-                recorder.afterwards.append((step_of_class, args, kwargs))
-
-        vars(scheduler)["step"] = step
-        self.schedulers.append((vars(scheduler), step))
+    def check_schedules(self):
+        """Stop if it might matter that a program makes the steps of schedulers last."""
+        if not self.recorder.has_scheduled:
+            return
+        stop, found = self.recorder.stop, Reach(self.reach.schedulers)
+        groups = {id(group) for optimizer in found.optimizers for group in optimizer.param_groups}
+        for place, value, how in self.reach.guards:
+            if how == "same" and id(place.container) in groups and can_vary(value):
+                stop("it names a hyper-parameter, and a scheduler changes it; read it outside")
+        changed = {(id(place.container), place.key) for place, _ in self.changed}
+        if any(w == "same" and (id(x.container), x.key) in changed for x, _, w in found.guards):
+            stop("it changes what a scheduler reads")
+        functions = [x for x in found.seen.values() if type(x) is FunctionType]
+        functions = [x for x in functions if x.__name__ != "__init__"]
+        if any(is_own(x.__globals__.get("__name__")) and writes(x.__code__) for x in functions):
+            stop("a scheduler calls a function that changes something")
 
     def _leave_groups(self):
         for optimizer, i, before, real, mine in self.groups:
@@ -202,7 +220,10 @@ class Stage:
                 self.recorder.stop("it changes a hyper-parameter of an optimizer")
 
     def guard_groups(self):
-        """Guard all items of the optimizers' groups, since the function's code may read them."""
+        """Guard what groups and schedulers have, since the function's code may read it."""
+        for values in map(vars, self.reach.schedulers):
+            names = values.keys() & OF_SCHEDULES
+            self.reach.guards += [(Cell("item", values, k), values[k], "same") for k in names]
         for optimizer, i, before, _, _ in self.groups:
             group = optimizer.param_groups[i]
             if _has_changed(group, before):
@@ -225,9 +246,6 @@ class Stage:
                 stop("it adds hooks or a label to a tensor", "once")
             elif not had_watch:
                 node.watch = None
-        for values, step in self.schedulers:
-            if values.get("step") is step:
-                del values["step"]
         self._leave_groups()
         self._leave_states()
         for key, original in self.originals.items():

@@ -293,9 +293,10 @@ class Tape:
     skips: for each optimizer whose last step may have been skipped, the optimizer, the value that
         says whether it was, and the step counts before it.
     afterwards: triples of a function and its arguments; a run calls them last.
-    results: for each leaf of the result a pair of a kind and a value: "tensor", "array" or "number"
-        and the `Value`; "static" and the object itself; "leaf" and the position of an argument;
-        "grad" and the Tensor whose gradient it is; "again" and the position of the same result.
+    results: for each leaf of the result a pair of a kind and a value: "tensor", "array", "view" (of
+        an array of its own) or "number" and the `Value`; "static" and the object itself; "leaf" and
+        the position of an argument; "grad" and the Tensor whose gradient it is; "again" and the
+        position of the same result.
     fixed: what containers in the result have besides leaves, such as the keys of dicts.
     graph: the `derivatives.Graph` of the results, or None.
 
@@ -345,7 +346,7 @@ class Tape:
 
     def returned(self):
         """The values of the results that are arrays or tensors."""
-        return [value for kind, value in self.results if kind in ("tensor", "array")]
+        return [value for kind, value in self.results if kind in ("tensor", "array", "view")]
 
     def _find_numbers(self):
         operands = [call.operands() for call in self.calls]

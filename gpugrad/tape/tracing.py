@@ -318,7 +318,10 @@ class TracedBackend(Backend):
             if dtype is copy is None and type(data) is recorder.kind:
                 return data
             if copy and dtype is None and type(data) is recorder.kind:
-                return recorder.call(recorder.duplicate, (data,))
+                if self.real.binder is not None:
+                    return recorder.call(self.real.binder.in_c_order, (data,))
+                if _is_in_c_order(data.value):
+                    return recorder.call(recorder.duplicate, (data,))
             return recorder.call(self.real.asarray, (data,), {"dtype": dtype, "copy": copy})
         recorder = thread.recorder
         if recorder is not None and any(isinstance(x, Traced) for x in flat(data)):
@@ -352,8 +355,19 @@ class TracedBackend(Backend):
         return arrays[0].recorder.write(tuple(arrays), blend, (tuple(others), a, shares))
 
     def is_unshared(self, array):
-        var = array.var
-        return type(array) is array.recorder.kind and var.base is var.source is var.constant is None
+        """What the real library says, since who asks copies a shared array into C order."""
+        recorder, var = array.recorder, array.var
+        if type(array) is not recorder.kind or var.constant is not None:
+            return False
+        if var.source is None:
+            return self.real.is_unshared(array.value)
+        if not _is_in_c_order(array.value):  # others may share it in a later call only
+            recorder.stop("a gradient from before the call is not in C order in memory", "once")
+        return False
+
+
+def _is_in_c_order(array):
+    return not hasattr(array, "flags") or array.flags.c_contiguous
 
 
 def _asked(name):

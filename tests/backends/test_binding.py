@@ -278,12 +278,16 @@ def test_where():
         check(xp.where, some, 0.0, x)
 
 
+COPIES = namespace.duplicate, namespace.in_c_order
+
+
 def test_casts_and_copies():
     for dtype, shape, layout in product(DTYPES, ((), (0, 2), (7,), (90, 100), (4, 3, 70)), LAYOUTS):
         x = Operand(dtype, shape, layout, special=False)
         for to in DTYPES:
             check(xp.astype, x, to, may_refuse=True)
-        check(namespace.duplicate, x)
+        for copy in COPIES:
+            check(copy, x)
 
 
 def test_labels():
@@ -314,8 +318,8 @@ def test_labels_out_of_range_raise(function):
 
 TESTED = {
     xp.sum, xp.mean, xp.max, xp.min, xp.vecdot, xp.matmul, np.matmul, operator.matmul, xp.maximum,
-    xp.minimum, xp.pow, operator.pow, operator.ipow, xp.where, xp.astype, namespace.duplicate,
-    xp.clip, xp.one_hot, xp.pick, *UNARY, *BINARY, *UFUNCS,
+    xp.minimum, xp.pow, operator.pow, operator.ipow, xp.where, xp.astype, xp.clip,
+    xp.one_hot, xp.pick, *COPIES, *UNARY, *BINARY, *UFUNCS,
 }  # fmt: skip
 
 

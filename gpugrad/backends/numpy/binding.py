@@ -13,6 +13,7 @@ from ..base import address_range
 from ..declarations import UFUNCS, declaration
 from . import namespace
 from .namespace import duplicate as duplicate
+from .namespace import in_c_order as in_c_order
 from .noting import CannotNote, bound_ufunc, clip, note
 
 copy_into = np.copyto
@@ -126,8 +127,8 @@ def maker(shape, dtype, strides):
     if axes == [*range(len(shape))]:
         return partial(np.empty, shape, dtype)
     inverse = [axes.index(i) for i in range(len(shape))]
-    ordered = [shape[i] for i in axes]
-    return lambda: np.empty(ordered, dtype).transpose(inverse)
+    strides = np.empty([shape[i] for i in axes], dtype).transpose(inverse).strides
+    return partial(np.ndarray, shape, dtype, None, 0, strides)  # which owns its memory
 
 
 def stand_in(shape, dtype, strides):

@@ -311,6 +311,11 @@ def duplicate(x, /, out=None):
     return out
 
 
+@declare(out=True, elementwise=True)
+def in_c_order(x, /, out=None):
+    return np.array(x, order="C") if out is None else _into(out, x)
+
+
 def _broadcast_to(x, /, shape):
     # Like numpy.broadcast_to, at two thirds of its cost.
     if type(x) is not np.ndarray or not x.flags.c_contiguous:
