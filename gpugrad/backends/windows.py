@@ -46,6 +46,8 @@ def padding_per_axis(padding, n):
 def counts_of_windows(lengths, size, stride, padding, dilation):
     """How many windows there are along each axis. Raises ValueError if there are none."""
     n = len(size)
+    if 0 in size:
+        raise ValueError(f"windows of size {size} have no elements")
     stride = numbers_per_axis("stride", stride, n)
     dilation = numbers_per_axis("dilation", dilation, n)
     padding = padding_per_axis(padding, n)

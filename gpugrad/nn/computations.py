@@ -582,7 +582,11 @@ def _track(running, statistics, factors, momentum, name="batch_norm", batches=No
                 "one running_mean and running_var; give each example its own by functional_call, "
                 "keep none (track_running_stats=False), or use those there are (eval())"
             )
-    kept, steps = 1 - momentum, [(x, y, momentum * factor) for x, y, factor in given]
+    try:
+        kept = 1 - momentum
+    except TypeError:
+        raise ValueError(f"{name}: momentum must be a number, not {momentum!r}") from None
+    steps = [(x, y, momentum * factor) for x, y, factor in given]
     if steps and _track_by_one_kernel(steps, kept, batches):
         return
     with no_grad():

@@ -36,10 +36,11 @@ REDUCTIONS = "mean", "sum", "none"
 
 def _check_shapes(name, input, **others):
     for other, x in others.items():
-        if tuple(x.shape) != tuple(input.shape):
+        if tuple(getattr(x, "shape", ())) != tuple(input.shape):
+            given = tuple(x.shape) if hasattr(x, "shape") else f"a {type(x).__name__}"
             raise ValueError(
                 f"{name}: {other} must have the shape of the input {tuple(input.shape)}, not "
-                f"{tuple(x.shape)}; nothing is broadcast"
+                f"{given}; nothing is broadcast"
             )
 
 

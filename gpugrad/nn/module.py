@@ -66,7 +66,8 @@ class Module:
     or `ParameterList`. A tuple keeps modules out on purpose.
 
     Calling a module calls the ``forward`` that its class was defined with, or the class's own
-    ``__call__``. A ``forward`` set on an instance afterwards is not called.
+    ``__call__``. Such a ``__call__`` calls ``self.forward``: ``super().__call__`` would be the
+    ``forward`` of the class above. A ``forward`` set on an instance afterwards is not called.
 
     training: whether layers such as `Dropout` behave as in training; see `train`.
     """

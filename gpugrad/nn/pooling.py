@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from .._arguments import is_floating
+from .._arguments import is_floating, require
 from .._dtypes import is_half
 from .._tensor import Tensor
 from ..backends.dtypes import float32
@@ -179,6 +179,7 @@ def _lp_pool(
     Where the sum is 0, the gradient is 0. If ``ceil_mode`` lets a window reach beyond the end, its
     sum is the mean of its elements times the size of a window. All else is as in `max_pool2d`.
     """
+    require(-math.inf < norm_type != 0, f"{name}: norm_type must exceed -inf, without 0", norm_type)
     if norm_type == math.inf:
         return _max_pool(name, n, abs(input), kernel_size, stride, ceil_mode=ceil_mode)
     means = _avg_pool(name, n, input**norm_type, kernel_size, stride, 0, ceil_mode)
@@ -222,6 +223,7 @@ def _adaptive_avg_pool(name: str, n: int, input: Tensor, output_size: Any) -> Te
     _check_floating(name, input)
     if all(count == 1 for count in counts):
         return mean(input, axis=tuple(range(-n, 0)), keepdims=True)
+    require(0 not in lengths, f"{name}: the input must have elements", input.shape)
     if all(length % count == 0 for length, count in zip(lengths, counts, strict=True)):
         size = tuple([length // count for length, count in zip(lengths, counts, strict=True)])
         return sum_windows(input, size=size, stride=size, scale=1 / math.prod(size))

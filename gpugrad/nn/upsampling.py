@@ -62,6 +62,7 @@ def interpolate(
     fits = is_smooth or align_corners is None
     require(fits, "interpolate: align_corners is for linear modes and the cubic one", mode)
     lengths = input.shape[2:]
+    require(0 not in lengths, "interpolate: the input must have elements", input.shape)
     sizes, ratios = _sizes(lengths, size, scale_factor, recompute_scale_factor)
     if mode == "area":
         return _adaptive_avg_pool("interpolate", n, input, sizes)

@@ -1,5 +1,6 @@
 """Lengths, distances and angles of vectors along an axis: functions and modules."""
 
+from operator import index
 from typing import Any
 
 from .._creation import asarray
@@ -72,7 +73,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
     num_classes: how many there are; -1 reads the largest one.
     """
     labels = asarray(tensor)
-    n = int(labels.max()) + 1 if num_classes == -1 else num_classes
+    n = int(labels.max()) + 1 if num_classes == -1 else index(num_classes)
     return astype(_one_hot(labels, n), int64)
 
 

@@ -61,7 +61,7 @@ def _vmap_along_axis(call, batched, x, axis):
 def softmax(xp, x, /, axis=-1):
     """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
     if 0 in x.shape:
-        return xp.exp(x)
+        return xp.exp(x - xp.sum(x, axis=axis, keepdims=True))  # which fails for a wrong axis
     e = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
     e /= xp.sum(e, axis=axis, keepdims=True)
     return e
@@ -84,7 +84,7 @@ softmax.vjp(x=_softmax_vjp).jvp(x=_softmax_vjp)  # the Jacobian is symmetric
 def log_softmax(xp, x, /, axis=-1):
     """``log(softmax(x))`` along ``axis``, without overflow."""
     if 0 in x.shape:
-        return xp.exp(x)
+        return xp.exp(x - xp.sum(x, axis=axis, keepdims=True))
     shifted = x - xp.max(x, axis=axis, keepdims=True)
     return shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
 

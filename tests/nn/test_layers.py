@@ -630,11 +630,8 @@ def test_synchronized_normalization_is_pytorchs_of_the_batch(options, axes):
 
 def test_a_synchronized_layer_keeps_its_hooks():
     model, seen = nn.Sequential(nn.BatchNorm1d(3)), []
-    handle = model[0].register_forward_hook(lambda *args: seen.append(args))
-    model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
-    model(X)
-    handle.remove()
-    model(X)
+    model[0].register_forward_hook(lambda *args: seen.append(args))
+    nn.SyncBatchNorm.convert_sync_batchnorm(model)(X)
     assert len(seen) == 1
 
 
@@ -851,6 +848,8 @@ def aligned_with(targets, inputs, lengths):
 
 ERRORS = {
     IndexError: {
+        **{f"^{name}: axis 2 is out of bounds": lambda name=name: getattr(F, name)(X[:0], 2)
+           for name in ("softmax", "log_softmax")},
         "margin_loss: the labels must be from 0 to 2, .*-1": lambda: MARGIN(X, [-1, 0]),
         "margin_loss: the labels must be from 0 to 2, .*3": lambda: MARGIN(X, [3, 0]),
         "margin_loss: the labels must be from -1 to 2":
@@ -860,6 +859,7 @@ ERRORS = {
         "^nll_loss: target must be integer labels, not float": lambda: F.nll_loss(X, np.zeros(2)),
         "dim must be an int, not 'c'": lambda: nn.Unflatten("c", (3,)),
         "must be floating": lambda: F.interpolate(IMAGE, (3, 3), mode="bilinear"),
+        "cannot be interpreted as an integer": lambda: F.one_hot(LABELS, 2.5),
         **{f"^{name}: the input must be floating, not uint8":
            lambda name=name, kw=kw: getattr(F, name)(IMAGE, 2, **kw)
            for name, kw in (("avg_pool2d", {}), ("adaptive_avg_pool2d", {}),
@@ -867,6 +867,14 @@ ERRORS = {
         "theta must be floating": lambda: F.affine_grid(THETA.astype("int64"), (1, 2, 3, 3)),
     },
     ValueError: {
+        **{rf"^{name}: target must .*\(2, 3\), not a list": lambda n=name: getattr(F, n)(X, [1.0])
+           for name in SAME_SHAPE},
+        **{f"^{name}: the input must have elements": lambda n=name: getattr(F, n)(X[None, :, :0], 2)
+           for name in ("adaptive_avg_pool1d", "interpolate")},
+        **{f"^lp_pool1d: norm_type must exceed.* not {p}$": lambda p=p: F.lp_pool1d(X, p, 2)
+           for p in (-math.inf, 0)},
+        r"^conv1d: windows of size \(0,\) have": lambda: F.conv1d(X[None], X[None, :, :0]),
+        "m must be a number, not None": lambda: F.batch_norm(X, X[0], X[0], None, None, True, None),
         "^GELU: approximate must be 'none' or 'tanh', not 'erf'": lambda: nn.GELU("erf"),
         "^gelu: approximate must be 'none' or 'tanh'": lambda: F.gelu(X, "erf"),
         "^Hardtanh: min_val must be less than max_val 1, not 1$": lambda: nn.Hardtanh(1, 1),
