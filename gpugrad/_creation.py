@@ -26,7 +26,7 @@ from .backends import (
     transfer,
 )
 from .backends import from_dlpack as import_dlpack
-from .backends.dtypes import complex64, complex128, float32, float64, number_dtype
+from .backends.dtypes import complex64, complex128, float32, float64, int64, number_dtype
 from .backends.numpy import backend as host
 from .ops.manipulation import broadcast_to, reshape, stack, target_dtype
 
@@ -154,6 +154,9 @@ def _leaves(data):
             yield x if isinstance(x, Tensor) else adopt(x)
 
 
+_REAL = float32, int64
+
+
 def _array(name, data, dtype, device, copy):
     """A raw array made of any data but a Tensor."""
     try:
@@ -165,11 +168,12 @@ def _array(name, data, dtype, device, copy):
                 raise ValueError("Python numbers need a copy, but copy is False")
             numbers = host.asarray(data)
             default = _default_dtype(given, numbers)
-            if default is float32 and dtype is not None and isdtype(dtype, "integral"):
-                # NumPy turns integers into floats if some are too large for int64.
+            dtype = default if dtype is None else dtype
+            if numbers.dtype != dtype and default in _REAL and isdtype(dtype, "integral"):
+                # NumPy turns integers into floats if some are too large for int64. This raises for
+                # those that are too large for the dtype, where a cast would wrap around.
                 numbers = host.asarray(data, dtype=number_dtype(dtype))
             data = numbers
-            dtype = default if dtype is None else dtype
         if device is not None and not is_on(data, device):
             if copy is False:
                 raise ValueError(f"device {device} needs a copy, but copy is False")
@@ -375,8 +379,9 @@ def linspace(
 ) -> Tensor:
     """``num`` evenly spaced numbers from ``start`` to ``stop``, the latter included by default.
 
-    If one or both of these are tensors, the result has their dtype, device and graph, and one more
-    axis in front of theirs.
+    If one or both of these are tensors, the result has their dtype (float32 for integers), device
+    and graph, and one more axis in front of theirs. An integer ``dtype`` rounds what is between
+    numbers down, and what is between tensors towards 0.
     """
     if isinstance(start, Tensor) or isinstance(stop, Tensor):
         return _between(start, stop, num, dtype, device, endpoint, requires_grad)

@@ -263,6 +263,9 @@ X = gg.ones((), requires_grad=True)
      r"^full: fill_value must be .* not of shape \(2,\)"),
     *((lambda step=step: gg.arange(0, 1, step), ValueError, r"^arange: step must not be 0")
       for step in (0, 0.0)),
+    *((lambda data=data, dtype=dtype: gg.tensor(data, dtype=dtype), OverflowError, "^tensor: ")
+      for data, dtype in ((2**63, None), ([2**64 - 1], None), ([[3, 300]], "uint8"), (-1, gg.uint8),
+                          (2**40, gg.int32))),
     *((lambda data=data: gg.asarray(data, dtype=gg.float32), TypeError,
        r"^asarray: complex.* to float32 .*real\(x\)") for data in (np.array([1j]), [1j])),
 ])  # fmt: skip
