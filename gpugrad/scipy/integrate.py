@@ -78,10 +78,11 @@ def odeint(
 
     Raises ArithmeticError if no step is short enough, or the function stays nan.
     """
+    args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     f = func if tfirst else lambda t, y, *args: func(y, t, *args)
     y0, t = _start("odeint", y0, t, adjoint)
     solver = _Solver("odeint", f, rtol, atol)
-    return _adjoint(solver, y0, t, tuple(args)) if adjoint else solver.states(y0, t, tuple(args))
+    return _adjoint(solver, y0, t, args) if adjoint else solver.states(y0, t, args)
 
 
 def solve_ivp(
@@ -99,8 +100,10 @@ def solve_ivp(
     args, rtol, atol, adjoint: as for `odeint`.
     """
     require(method == "RK45", "solve_ivp: method must be 'RK45'", method)
+    require(max_step > 0, "solve_ivp: max_step must be above 0", max_step)
     args = () if args is None else tuple(args)
     y0, ends = _start("solve_ivp", y0, t_span, adjoint)
+    require(ends.size == 2, "solve_ivp: t_span must be the first time and the last", t_span)
     solver = _Solver("solve_ivp", fun, rtol, atol, max_step, first_step)
     if t_eval is None:
         with no_grad() if adjoint else nullcontext():
@@ -114,6 +117,8 @@ def solve_ivp(
         numbers, (first, last) = values(t.detach()).tolist(), values(ends.detach()).tolist()
         if any(not min(first, last) <= time <= max(first, last) for time in numbers):
             raise ValueError(f"solve_ivp: t_eval must be inside t_span, from {first} to {last}")
+        in_order = numbers == sorted(numbers, reverse=last < first)
+        require(in_order, "solve_ivp: t_eval must be sorted", numbers)
         begins = bool(numbers) and numbers[0] == first
         inside = slice(0 if begins else 1, None)
         t = t if begins else ops.concat([ends[:1], t])

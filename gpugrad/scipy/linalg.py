@@ -258,6 +258,7 @@ def expm(A: Any) -> Tensor:
     depends on its norm: finding the largest waits for the device.
     """
     (a,) = floating(A)
+    require(a.shape[-2:-1] == a.shape[-1:] != (), "expm: A must be (..., n, n)", a.shape)
     if not a.size:
         return a
     norm = ops.max(ops.sum(ops.abs(a.detach()), axis=-2), axis=-1)

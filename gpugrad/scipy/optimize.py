@@ -49,17 +49,17 @@ def minimize(
     args = args if isinstance(args, tuple) else (args,)
     problem = _Problem(start, args)
     name = method.lower() if isinstance(method, str) else None
-    objective = fun
+    objective, scalar = fun, (lambda x, *args: fun(x, *args)[0]) if jac is True else fun
     if jac is None and name not in _WITHOUT_GRADIENT:
         objective, jac = value_and_grad(fun), True
     objective = problem.number(objective, has_gradient=jac is True)
     jac = problem.array(jac) if callable(jac) else jac
     if hess is None and hessp is None and name in _WITH_PRODUCTS:
-        product = hvp(lambda x: fun(x, *args))
+        product = hvp(lambda x: scalar(x, *args))
         hessp = problem.product(lambda x, v, *args: product(x, v))
     else:
         if hess is None and hessp is None and name in _WITH_HESSIAN:
-            hess = hessian(fun)
+            hess = hessian(scalar)
         hess = problem.array(hess, square=True) if callable(hess) else hess
         if callable(hessp):
             hessp = problem.product(hessp)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .._arguments import is_complex, one_of
+from .._arguments import axis_of, is_complex, one_of, require
 from .._foreign_names import explain_names
 from .._tensor import Tensor
 from ..autograd.operation import op
@@ -29,7 +29,8 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Te
     one_of("convolve: method", method, ("auto", "direct", "fft"))
     x, y = _two("convolve", in1, in2)
     if method == "fft" or (method == "auto" and min(x.size, y.size) > _MOST_IN_A_DIRECT_FILTER):
-        return fftconvolve(x, y, mode)
+        return fftconvolve(x, y, mode).astype(x.dtype, copy=False)
+    require(x.size and y.size, "convolve: in1 and in2 must have elements", (x.shape, y.shape))
     if not x.ndim:
         return x * y
     long, short = (x, y) if x.size >= y.size else (y, x)
@@ -58,7 +59,7 @@ def fftconvolve(
     """
     x, y = _two("fftconvolve", in1, in2)
     chosen = range(x.ndim) if axes is None else (axes,) if isinstance(axes, int) else axes
-    chosen = [axis % x.ndim for axis in chosen]
+    chosen = [axis_of("fftconvolve: axes", axis, x.ndim) for axis in chosen]
     if not chosen:
         return x * y
     shape = [x.shape[axis] + y.shape[axis] - 1 for axis in chosen]
@@ -115,6 +116,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     drive = _moving_sum(b, x)
     if state:
         first = ops.moveaxis(state[0], axis, -1)
+        require(first.shape[-1] == order, f"lfilter: zi must have length {order}", first.shape)
         drive = drive + _fitted(first, n)
     y = _recursion(a, drive) if a.size > 1 and n else drive
     if not state:

@@ -465,9 +465,13 @@ def test_errors_of_solvers():
          "depends on a tensor from outside that requires grad"),
         (lambda: solve_ivp(lambda t, y: y, (0, 1), [1.0], "BDF"), "must be 'RK45', not 'BDF'"),
         (lambda: solve_ivp(lambda t, y: y, (0, 1), [1.0], t_eval=[2.0]), "inside t_span"),
+        (lambda: solve_ivp(lambda t, y: y, (0, 1), [1.0], t_eval=[1, 0.5]), "must be sorted"),
+        (lambda: solve_ivp(lambda t, y: y, (0, 1), [1.0], max_step=-1), "max_step must be above 0"),
+        (lambda: solve_ivp(lambda t, y: y, (0, 1, 2), [1.0]), "t_span must be the first time and"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             call()
+    assert odeint(lambda y, t, k: k + 0 * y, 1.0, [0.0, 1.0], args=2.0)[1].item() > 2.9
     for slope in (lambda y, t: y * y, lambda y, t: gg.where(y > 1.5, np.nan, 1.0)):
         with pytest.raises(ArithmeticError, match=r"odeint: no step is short .* singularity"):
             odeint(slope, 1.0, [0.0, 2.0])
@@ -518,6 +522,14 @@ def test_minimize_with_constraints_and_given_derivatives():
     for options in (
         {"jac": gradient},
         {"fun": lambda x: (gg.sum((x - 3) ** 2), gradient(x)), "jac": True},
+        *(
+            {
+                "fun": gg.value_and_grad(lambda x: gg.sum((x - 3) ** 2)),
+                "jac": True,
+                "method": method,
+            }
+            for method in ("Newton-CG", "trust-exact")
+        ),
         {"method": "trust-exact", "hess": lambda x: 2 * gg.eye(2)},
         {"method": "Newton-CG", "hessp": lambda x, v: 2 * v},
         {"method": "L-BFGS-B", "bounds": [(0, 3), (0, 3)]},
@@ -535,6 +547,9 @@ def test_errors():
         (lambda: sp.linalg.block_diag(A[None]), "block_diag: all must be matrices"),
         (lambda: sp.signal.convolve(A, B[0]), "convolve: .* the same number of axes"),
         (lambda: sp.signal.convolve(A, B, "half"), "mode must be 'full'"),
+        (lambda: sp.signal.convolve(A[:0], A), "convolve: in1 and in2 must have elements"),
+        (lambda: sp.signal.lfilter(X + 1, X + 1, X, zi=X), f"zi must have length {X.size - 1}"),
+        *((lambda a=a: sp.linalg.expm(a), r"expm: A must be \(..., n, n\)") for a in (X, A[:2])),
         (lambda: sp.signal.convolve(A, A, method="no"), "method must be 'auto'"),
         (lambda: sp.signal.fftconvolve(A[:2], B, "valid"), "at least as long as the other"),
         (lambda: sp.signal.lfilter(A, B[0], A), "lfilter: b and a must have 1 axis"),
@@ -547,6 +562,9 @@ def test_errors():
     ):
         with pytest.raises(ValueError, match=message):
             call()
+    with pytest.raises(IndexError, match="fftconvolve: axes: axis 5 is out of range for 2 axes"):
+        sp.signal.fftconvolve(A, A, axes=5)
+    assert sp.signal.convolve(*[np.ones(99, "float16")] * 2).dtype == gg.float16
     with pytest.raises(AttributeError, match=r"write gpugrad\.linalg\.svd$"):
         sp.linalg.svd  # noqa: B018
     for module in sp.__all__:
