@@ -522,6 +522,10 @@ def _failure(op, error, arrays, static=()):
         error = TypeError(f"axis must be an int or a tuple of ints{pair.get(op.name, '')}")
     elif floating and not (isinstance(error, ValueError) or f"{floating[0]} must" in str(error)):
         error = TypeError(f"{floating[0]} must not be a tensor; {_takes_tensors(op)}")
+    elif op.public and "axis" in static and _lacks_axis(error):
+        error = IndexError(
+            f"axis {static['axis']} is out of range for {getattr(arrays[0], 'ndim', 0)} axes"
+        )
     elif len(devices) > 1 and (len(kinds) == 1 or {d.split(":")[0] for d in devices} == _PLACES):
         error = ValueError(
             f"inputs are on different devices, {' and '.join(sorted(devices))}; "
@@ -538,6 +542,11 @@ def _failure(op, error, arrays, static=()):
         # An AttributeError in the definition; one in a twin has a note.
         error = TypeError(f"one input must be an array, not the number {error.obj}")
     return op.failure(error, arrays)
+
+
+def _lacks_axis(error):
+    """Whether Python has found an axis missing from a shape, or that there are none to count."""
+    return "index out of range" in str(error) or isinstance(error, ZeroDivisionError)
 
 
 def _is_floating(x):

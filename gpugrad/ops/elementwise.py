@@ -373,9 +373,10 @@ def isclose(xp, x1, x2, *, rtol=1e-5, atol=1e-8, equal_nan=False):
     x1, x2 = (x if hasattr(x, "dtype") else xp.zeros_like(y) + x for x, y in ((x1, x2), (x2, x1)))
     if xp.isdtype(x1.dtype, "bool") and xp.isdtype(x2.dtype, "bool"):
         return x1 == x2
-    if xp.isdtype(x1.dtype, "integral"):
-        # A difference of unsigned integers would wrap around below 0.
-        apart = xp.astype(xp.where(x1 > x2, x1 - x2, x2 - x1), xp.float32)
+    if xp.isdtype(x1.dtype, "integral") and xp.isdtype(x2.dtype, ("integral", "bool")):
+        y1, y2 = (xp.astype(x, xp.int64, copy=False) for x in (x1, x2))
+        apart = xp.astype(xp.where(x1 > x2, y1 - y2, y2 - y1), xp.float32)
+        apart = xp.where(apart < 0, apart + 2.0**64, apart)  # the difference has wrapped around
         return apart <= atol + rtol * xp.abs(xp.astype(x2, xp.float32))
     finite = xp.isfinite(x1) & xp.isfinite(x2)
     near1, near2 = xp.where(finite, x1, 0.0), xp.where(finite, x2, 0.0)

@@ -14,10 +14,11 @@ transforms with half a spectrum, `rfft` and `hfft` are transposes of each other,
 `irfft` and `ihfft`, up to a factor for each frequency that also stands for its mirror image.
 """
 
+from .._arguments import axis_of
 from .._batched import shifted
 from ..autograd.operation import composite, op
 from .by_name import library_function
-from .manipulation import roll, vmap_over_axis
+from .manipulation import normalized_axes, roll, vmap_over_axis
 
 
 def _resize(xp, g, shape):
@@ -36,17 +37,16 @@ def _scale_mirrored(xp, g, weight, n, axis):
 
 
 def _fft_axes(shape, s, axes):
-    """The transformed axes, as a tuple. Raises ValueError for repeated axes."""
+    """The transformed axes as a tuple of non-negative ints. Raises IndexError or ValueError."""
     if axes is None:
         return tuple(range(0 if s is None else len(shape) - len(s), len(shape)))
-    if len({a % max(len(shape), 1) for a in axes}) < len(axes):
-        raise ValueError(f"each axis can be transformed only once, but axes is {axes}")
-    return tuple(axes)
+    return normalized_axes(tuple(axes), len(shape))
 
 
 def _vmap_along_axes(call, batched, x, s, axes, norm):
     """Batching rule for transforms along several axes."""
-    axes = shifted(call.op, _fft_axes(x.shape[1:], s, axes), x.ndim - 1)
+    axes = _fft_axes(x.shape[1:], s, axes) if axes is None else axes
+    axes = shifted(call.op, tuple(axes), x.ndim - 1)
     return call(x, s=s, axes=axes, norm=norm)
 
 
@@ -247,6 +247,7 @@ ihfft.vjp(x=_from_half("irfft"))
 def _shift(x, axes, direction):
     if not isinstance(axes, (tuple, list)):
         axes = range(len(x.shape)) if axes is None else (axes,)
+    axes = [axis_of("fftshift", a, len(x.shape)) for a in axes]
     return roll(x, tuple([direction * (x.shape[a] // 2) for a in axes]), axis=tuple(axes))
 
 

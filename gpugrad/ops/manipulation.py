@@ -366,6 +366,8 @@ def repeat(xp, x, repeats, /, axis=None):
 
     repeats: an int, or an array of integers (n,), one for each position along the axis.
     """
+    if not hasattr(repeats, "dtype"):
+        repeats = index(repeats)
     return xp.repeat(x, repeats, axis=axis)
 
 

@@ -259,7 +259,8 @@ def _permuted(self, *axes: int | tuple[int, ...]) -> Tensor:
             "transpose: to swap two axes, as in PyTorch, write x.swapaxes(a, b); in NumPy, the "
             "arguments are the order of all axes, as for x.permute_dims(axes)"
         )
-    return manipulation.permute_dims(self, tuple([a % max(self.ndim, 1) for a in order]))
+    order = tuple([axis_of("transpose", a, self.ndim) for a in order])
+    return manipulation.permute_dims(self, order)
 
 
 def _swapaxes(self, axis1: int, axis2: int) -> Tensor:

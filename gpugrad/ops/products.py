@@ -4,6 +4,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
+from .._arguments import whole
 from .._batched import aligned, shapes_of_examples
 from ..autograd.operation import composite, op
 from ..backends import diagonal_step, parse_einsum, unused_letters
@@ -141,8 +142,7 @@ def tensordot(xp, x1, x2, /, *, axes=2):
     axes: an int, to pair that many last axes of x1 with as many first axes of x2; or a pair of
         sequences, axes of x1 and the matching axes of x2.
     """
-    if not isinstance(axes, int):
-        axes = tuple(map(tuple, axes))
+    axes = whole("axes", axes, 0) if isinstance(axes, int) else tuple(map(tuple, axes))
     try:
         return xp.tensordot(x1, x2, axes=axes)
     except Exception:

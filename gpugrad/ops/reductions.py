@@ -87,27 +87,19 @@ def _prod_vjp(xp, g, x, axis):
     order = axes + tuple(i for i in range(len(shape)) if i not in axes)
     rest = tuple(shape[i] for i in order[len(axes) :])
     x = xp.permute_dims(xp.astype(x, g.dtype, copy=False), order)
-    c = _times_product_of_others(
-        xp, xp.reshape(g, (1, *rest)), xp.reshape(x, (kept_shape(shape, axis)[1], *rest))
-    )
+    x = xp.reshape(x, (kept_shape(shape, axis)[1], *rest))
+    c = xp.reshape(g, rest) * _product_of_others(xp, x)
     c = xp.reshape(c, tuple(shape[i] for i in order))
     return xp.permute_dims(c, tuple(order.index(i) for i in range(len(shape))))
 
 
-def _times_product_of_others(xp, g, x):
-    """For each element of ``x`` along its first axis, ``g`` times the product of all others.
-
-    Partners from the two halves are multiplied, recursively, until one element is left. On the
-    way back, each element multiplies the result for its pair by its partner's value.
-    """
-    n = x.shape[0]
-    if n < 2:
-        return g[:n, ...]
-    half = n // 2
-    x1, x2, odd = x[:half, ...], x[half : 2 * half, ...], x[2 * half :, ...]
-    c = _times_product_of_others(xp, g, xp.concat([x1 * x2, odd], axis=0) if n % 2 else x1 * x2)
-    pairs = c[:half, ...]
-    return xp.concat([pairs * x2, pairs * x1, c[half:, ...]], axis=0)
+def _product_of_others(xp, x):
+    """For each element of ``x`` along its first axis, the product of those before and after it."""
+    if x.shape[0] == 0:
+        return x
+    before = xp.cumulative_prod(x[:-1, ...], axis=0, include_initial=True)
+    after = xp.cumulative_prod(xp.flip(x[1:, ...], axis=0), axis=0, include_initial=True)
+    return before * xp.flip(after, axis=0)
 
 
 def _prod_jvp(xp, t, x, axis):
@@ -148,7 +140,8 @@ var.vjp(x=_var_vjp).jvp(x=_var_jvp)
 def std(x, /, axis=None, *, correction=0.0, keepdims=False):
     """Standard deviation of the elements: the square root of `var`.
 
-    At 0, where all elements are equal, the gradient is 0, as in PyTorch.
+    At 0 the gradient is 0, as in PyTorch. Of equal elements whose mean is rounded the result is not
+    quite 0, and the gradient is a quotient of rounding errors.
     """
 
 
@@ -168,19 +161,25 @@ std.vjp(x=_std_vjp).jvp(x=_std_jvp)
 
 @reduction(discards=True)
 def max(x, /, axis=None, *, keepdims=False):
-    """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none."""
+    """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none.
+
+    Where it is nan, so is the gradient.
+    """
 
 
 @reduction(discards=True)
 def min(x, /, axis=None, *, keepdims=False):
-    """Minimum of the elements; a tie shares its gradient evenly. Raises if there are none."""
+    """Minimum of the elements; a tie shares its gradient evenly. Raises if there are none.
+
+    Where it is nan, so is the gradient.
+    """
 
 
 def _extremum_vjp(xp, g, x, out, axis):
     kept, _ = kept_shape(x.shape, axis)
     hit = x == xp.reshape(out, kept)
     ties = xp.sum(xp.astype(hit, g.dtype), axis=axis, keepdims=True)
-    return xp.where(hit, xp.reshape(g, kept) / ties, 0.0)
+    return xp.where(hit, xp.reshape(g, kept), 0.0) / ties  # nan if the extremum is
 
 
 def _extremum_jvp(xp, t, x, out, axis):

@@ -3,7 +3,7 @@
 import math
 from typing import Any, NamedTuple
 
-from .._arguments import axis_of, one_of
+from .._arguments import axis_of, one_of, whole
 from .._batched import shifted
 from .._dtypes import isdtype
 from .._foreign_names import explains_arguments
@@ -231,7 +231,8 @@ def quantile(x, q, /, axis=None, *, keepdims=False, method="linear"):
 
     The gradient goes to the elements that the result is made of, and to ``q`` if it interpolates.
     Where there is a nan, the result is nan. Integers become float32. Raises ValueError for numbers
-    that are not from 0 to 1 and where there are no elements.
+    that are not from 0 to 1, for which the result of an array ``q`` is nan, and where there are no
+    elements.
     """
     one_of("quantile: method", method, (*_INTERPOLATING, *_BETWEEN))
     ndim = len(x.shape)
@@ -260,7 +261,9 @@ def quantile(x, q, /, axis=None, *, keepdims=False, method="linear"):
         return finished(_at_number(x, q, n, method))
     if len(q.shape) > 1:
         raise ValueError(f"quantile: q must be a number or have one axis, not shape {q.shape}")
-    return finished(_at_array(x, q, n, method))
+    inside = (q >= 0) & (q <= 1)
+    out = _at_array(x, where(inside, q, 0), n, method)
+    return finished(where(reshape(inside, (*q.shape, *[1] * last.ndim)), out, math.nan))
 
 
 def _position(q, n, method):
@@ -310,7 +313,8 @@ def _at_array(x, q, n, method):
 def bincount(xp, x, weights=None, /, *, minlength=0):
     """How often each integer from 0 to the greatest in ``x`` occurs, or the sum of its weights.
 
-    x: ``(n,)``, integers of at least 0. weights: ``(n,)``, for which the result is differentiable.
+    x: ``(n,)``, integers of at least 0.
+    weights: ``(n,)``, for which the result is differentiable; integers and bools add up as int64.
     minlength: the least length of the result.
 
     The length of the result depends on the elements: on a GPU this waits for the device. Raises
@@ -323,8 +327,10 @@ def bincount(xp, x, weights=None, /, *, minlength=0):
     low, high = (int(xp.min(x)), int(xp.max(x))) if x.shape[0] else (0, -1)
     if low < 0:
         raise ValueError(f"x must be at least 0, but has {low}")
-    length = max(high + 1, minlength)
+    length = max(high + 1, whole("minlength", minlength, 0))
     values = xp.ones_like(x, dtype=xp.int64) if weights is None else weights
+    if xp.isdtype(values.dtype, ("bool", "integral")):
+        values = xp.astype(values, xp.int64, copy=False)
     return xp.scatter_add(values, (length,), xp.astype(x, xp.int64))
 
 

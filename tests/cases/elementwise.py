@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .base import A, B, C, Case, F, S, Z, inf, kink, nan, unlike_torch, values
+from .base import A, B, C, Case, F, S, Z, beyond, inf, kink, nan, unlike_torch, values
 from .draws import away_from_even, bools, integers, nonzero, normal, plus_or_minus_two, positive
 from .kinds import arithmetic, binary, cases, integer_inputs, scalars, torch_of_tensors, unary
 
@@ -242,6 +242,10 @@ CASES = [
         S(A(2, 3), A(2, 3)), S(A(2, 3), A(3), rtol=0.1, atol=1.0), S(A(2, 3), 0.5, atol=0.5),
         S(0.5, A(2, 3), atol=0.5), S(A(0), A(0)), S(B(4), B(4)),
         S(Z(8, below=3, dtype="uint8"), Z(8, below=3, dtype="uint8"), atol=1.0),
+        *(S(values(np.array(x1, dtype)), values(np.array(x2, dtype)))
+          for dtype, x1, x2 in (("int8", [100, -128, 3], [-100, 127, 3]),
+                                ("int64", [2**63 - 1, 2**62, 7], [-(2**63), -(2**62) - 9, 7]))),
+        *beyond("array_api_strict", S(Z(2, 3), inf)),
         S(values([inf, inf, nan, 1.0, -inf]), values([inf, -inf, nan, inf, 1.0])),
         S(values([nan, nan, 0.0]), values([nan, 0.0, 0.0]), equal_nan=True),
     ], lambda x1, x2, **static: np.isclose(*(np.asarray(x, "float64") for x in (x1, x2)), **static),

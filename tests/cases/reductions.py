@@ -115,6 +115,8 @@ CASES = [
             kink([[2.0, 2.0], [2.0, sign * 5.0]], axis=1, keepdims=True,
                  gradients=([[0.5, 0.5], [0.0, 1.0]],)),
             kink([sign * inf, sign * inf, 0.0], gradients=([0.5, 0.5, 0.0],)),
+            kink([[np.nan, 1.0], [1.0, 2.0]], axis=1, unlike_torch="JAX's is nan for all elements",
+                 gradients=([[np.nan, np.nan], [0.0, 1.0][::sign]],)),
         ], torch=torch_axes(f"a{name}"))
         for name, sign in (("max", 1), ("min", -1))
     ),

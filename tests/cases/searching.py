@@ -102,7 +102,9 @@ CASES = [
     Case("bincount", [
         S(Z(6, below=3), minlength=5), S(Z(6, below=3, dtype="uint8"), A(6), minlength=3),
         S(Z(0, below=1), minlength=2),
-    ]),
+        S(values([0, 0, 1]), values(np.array([100, 100, 1], "int8"))), S(Z(5, below=2), B(5)),
+    ], lambda x, weights=None, *, minlength=0: np.bincount(x, weights, minlength).astype(
+        "int64" if weights is None or weights.dtype.kind in "bi" else weights.dtype)),
     Case("searchsorted", [
         S(values(np.array([0.1, 0.3], "float32")), 0.1),
         *beyond("array_api_strict torch", S(values([1, 2, 2, 5]), 1.5)),

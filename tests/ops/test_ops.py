@@ -458,10 +458,48 @@ def test_several_axes_are_a_tuple(name):
         function(x, axis=[0, 1])
 
 
-@pytest.mark.parametrize("name, args", [("quantile", (0.5, 2)), ("chunk", (2, 2)), ("topk", (1,))])
+@pytest.mark.parametrize("name, args", [
+    ("quantile", (0.5,)), ("chunk", (2,)), ("topk", (1,)), ("roll", (1,)), ("diff", ()),
+    ("fft.rfft", ()), ("linalg.cross", (gg.ones((2, 3)),)), ("cumulative_sum", ()),
+    ("take_along_axis", (gg.ones((2, 3), dtype="int64"),)),
+])  # fmt: skip
 def test_an_axis_that_there_is_not(name, args):
-    with pytest.raises(IndexError, match=rf"^{name}: axis 2 is out of range for 2 axes"):
-        getattr(gg, name)(gg.ones((2, 3)), *args, **{"axis": 2} if name == "topk" else {})
+    more = {"include_initial": True} if name == "cumulative_sum" else {}
+    with pytest.raises(IndexError, match=rf"^{name}: axis 2 is out of (range|bounds) for .* ?2"):
+        attrgetter(name)(gg)(gg.ones((2, 3)), *args, axis=2, **more)
+    with pytest.raises(IndexError, match="axis 0 is out of range for 0 axes"):
+        gg.cumulative_sum(gg.tensor(1.0), axis=0, include_initial=True)
+
+
+x6 = gg.tensor([1, 0, 2, 3, 5, 4])
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: gg.take_along_axis(x6, x6, axis=1), "axis 1 is out of bounds for .* 1"),
+    (lambda: gg.take_along_axis(x6, x6 > 0, axis=0), "indices must be integers, not bool"),
+    (lambda: gg.repeat(x6, 1.5), "repeat: 'float' object cannot be .* an integer"),
+    (lambda: gg.bincount(x6, minlength=-1), "minlength must be an int of at least 0"),
+    (lambda: gg.tensordot(x6, x6, axes=-1), "tensordot: axes must be an int of at least 0"),
+    (lambda: x6.transpose((1,)), "transpose: axis 1 is out of range for 1 axes"),
+    (lambda: gg.fft.fftn(x6, axes=(2,)), r"fft.fftn: axis \(2,\) is out of range for 1 axes"),
+    (lambda: gg.fft.fftshift(x6, axes=2), "fftshift: axis 2 is out of range for 1 axes"),
+])  # fmt: skip
+def test_arguments_that_mean_nothing(call, words):
+    with pytest.raises((IndexError, TypeError, ValueError), match=words):
+        call()
+
+
+def test_products_of_many_numbers_whose_partial_products_overflow():
+    x = gg.tensor([1e200, 1e-200] * 4096, dtype="float64")
+    assert gg.prod(x).item() == 1
+    assert gg.prod(x, keepdims=True).tolist() == [1]
+    assert gg.grad(gg.prod)(x)[:2].tolist() == [1e-200, 1e200]
+
+
+def test_quantiles_for_numbers_out_of_range_in_an_array_are_nan():
+    for method in ("linear", "lower", "nearest"):
+        found = gg.quantile(gg.tensor([1.0, 2.0]), gg.tensor([1.5, np.nan, 1]), method=method)
+        np.testing.assert_array_equal(found, [np.nan, np.nan, 2])
 
 
 def test_axes_may_be_integers_of_other_libraries():

@@ -11,11 +11,11 @@ arguments.
 
 import math
 from functools import partial, wraps
-from operator import index
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from ..base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS
 from ..bfloat16 import finfo, in_float32, isdtype, result_type
@@ -121,9 +121,11 @@ def _prod(x, /, *, axis=None, dtype=None, keepdims=False):
     if axis is None and x.size >= 4096 and x.flags.c_contiguous:
         whole = x.size // 1024 * 1024
         flat = x.reshape(-1)
-        columns = np.multiply.reduce(flat[:whole].reshape(-1, 1024), 0, dtype)
-        out = np.multiply.reduce(columns) * np.multiply.reduce(flat[whole:], None, dtype)
-        return out.reshape((1,) * x.ndim) if keepdims else out
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            columns = np.multiply.reduce(flat[:whole].reshape(-1, 1024), 0, dtype)
+            out = np.multiply.reduce(columns) * np.multiply.reduce(flat[whole:], None, dtype)
+        if np.isfinite(out):  # else a partial product may have overflowed that others make up for
+            return out.reshape((1,) * x.ndim) if keepdims else out
     return np.multiply.reduce(x, axis, dtype, None, keepdims)
 
 
@@ -287,9 +289,11 @@ def places_along(shape, indices, axis):
     """The places of elements at ``indices``, which broadcast, in the flattened array."""
     if indices.ndim != len(shape):
         raise ValueError(f"indices have {indices.ndim} axes, not {len(shape)}")
+    if indices.dtype.kind not in "iu":
+        raise IndexError(f"indices must be integers, not {indices.dtype}")
+    axis = normalize_axis_index(axis, len(shape))
     if len(shape) == 1:
         return indices
-    axis = index(axis) % len(shape)
     lead, length, tail = shape[:axis], shape[axis], shape[axis + 1 :]
     step = math.prod(tail)
     firsts = (np.arange(math.prod(lead)) * (length * step))[:, None] + np.arange(step)

@@ -168,8 +168,8 @@ def _zetac_x(xp, g, x, out):
 def zetac(x):
     """Riemann's zeta function minus 1; its gradient is that of `zeta`.
 
-    Elementwise, ``(...) -> (...)``: the sum of ``k ** -x`` over k from 2. It keeps its digits where
-    ``x`` is large.
+    Elementwise, ``(...) -> (...)``: where ``x`` is above 1, the sum of ``k ** -x`` over k from 2,
+    which keeps its digits where ``x`` is large. Elsewhere the gradient is nan.
     """
 
 
