@@ -113,8 +113,7 @@ class AveragedModel(Module):
             new = x.detach().to(mean.device)
             if count and i < averaged:
                 new = self.avg_fn(mean.detach(), new, count)
-            fits = new.shape == mean.shape
-            require(fits, "update_parameters: avg_fn must return an average's shape", new.shape)
+            require(new.shape == mean.shape, "AveragedModel: avg_fn must keep shapes", new.shape)
             overwrite(mean, placed_like(new.array, mean.array))
         overwrite(self.n_averaged, count + 1)
 

@@ -72,7 +72,7 @@ def test_a_model_that_does_not_fit_changes_nothing():
     assert str(averaged.state_dict()) == before
     averaged = AveragedModel(nn.Linear(2, 1), avg_fn=lambda averaged, current, n: current[0])
     averaged.update_parameters(nn.Linear(2, 1))
-    with pytest.raises(ValueError, match=r"avg_fn must return an average's shape, not \(2,\)"):
+    with pytest.raises(ValueError, match=r"avg_fn must keep shapes, not \(2,\)"):
         averaged.update_parameters(nn.Linear(2, 1))
     with pytest.raises(ValueError, match=r"get_ema_avg_fn: decay must be from 0 to 1, not 1\.5"):
         get_ema_avg_fn(1.5)

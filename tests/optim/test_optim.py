@@ -234,15 +234,10 @@ def test_hyper_parameters_of_numpy_become_pythons():
     optimizer.step()
     assert p.dtype == gg.float32
     assert values(p) == pytest.approx(0.7)
-
-
-def test_a_number_that_begins_as_a_bool_stays_a_number():
-    p = nn.Parameter(gg.ones(3))
-    optimizer = optim.SGD([p], lr=True, weight_decay=False)
-    optimizer.param_groups[0].update(lr=0.1, weight_decay=2)
-    p.grad = gg.zeros(3)
+    (group,) = (optimizer := optim.SGD([p], lr=True, weight_decay=False)).param_groups
+    group.update(lr=0.5, weight_decay=2)
     optimizer.step()
-    assert p.tolist() == pytest.approx([0.8] * 3)
+    assert values(p) == pytest.approx(-0.5)
 
 
 # Parameter groups
@@ -260,27 +255,13 @@ def test_groups_have_hyper_parameters_of_their_own():
         optimizer.step()
 
 
-@pytest.mark.parametrize("kind", ["SGD", "RMSprop"])
-def test_momentum_that_goes_through_0_keeps_its_buffer(torch, kind):
-    runs = [], []
-    for library, run in zip((gg, torch), runs, strict=True):
-        p = library.tensor(np.ones(3), requires_grad=True)
-        optimizer = getattr(library.optim, kind)([p], lr=0.1, momentum=0.9)
-        for i, momentum in enumerate([0.9, 0.0, 0.0, 0.5, 0.0, 0.9]):
-            optimizer.param_groups[0]["momentum"] = momentum
-            p.grad = library.tensor(np.full(3, 1.0 + i))
-            optimizer.step()
-            run.append(p.detach().numpy().copy())
-    np.testing.assert_allclose(*runs, rtol=1e-13, atol=1e-15)
-
-
 def test_hyper_parameters_can_be_changed_between_steps(torch):
     runs = [], []
     for library, run in zip((gg, torch), runs, strict=True):
         p = library.tensor(np.ones((3, 4)), requires_grad=True)
         optimizer = library.optim.SGD([p], lr=0.1, dampening=0.5)
         for i in range(6):
-            optimizer.param_groups[0].update(lr=0.1 / (i + 1), momentum=0.9 if i > 1 else 0.0)
+            optimizer.param_groups[0].update(lr=0.1 / (i + 1), momentum=(0, 0, 0.9, 0, 0.5, 0.9)[i])
             p.grad = library.tensor(np.full((3, 4), float(i)))
             optimizer.step()
             run.append(p.detach().numpy().copy())
@@ -414,7 +395,7 @@ def test_what_schedulers_and_programs_keep_in_groups_survives(torch, tmp_path):
     assert {name: group[name] for name in names} == {name: known[name] for name in names}
     theirs.load_state_dict(again.state_dict())
     named = optim.SGD([{"params": parameters()[:1], "name": "encoder"}])
-    ours.load_state_dict(named.state_dict() | {"state": {}})
+    ours.load_state_dict(named.state_dict() | {"state": {0: {"momentum_buffer": None}}})
     assert ours.param_groups[0]["name"] == "encoder"
     optimizer = optim.SGD([{"params": parameters()[:1], "initial_lr": 3.0}])
     (group,) = optimizer.param_groups
@@ -469,12 +450,6 @@ def test_an_invalid_number_of_a_state_is_rejected(name, wrong):
     with pytest.raises(ValueError, match=f"but here .*'{name}'"):
         optimizer.load_state_dict(state)
     assert str(optimizer.state_dict()) == before
-
-
-def test_a_state_of_an_older_pytorch_has_none_for_a_momentum_buffer():
-    optimizer = optim.SGD(parameters()[:1])
-    optimizer.load_state_dict(optimizer.state_dict() | {"state": {0: {"momentum_buffer": None}}})
-    assert optimizer.state_dict()["state"] == {}
 
 
 def test_an_optimizer_continues_after_its_model_was_cast():

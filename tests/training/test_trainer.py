@@ -282,36 +282,24 @@ def test_csv(tmp_path):
     assert path.read_text().splitlines() == lines()
     with pytest.raises(FileExistsError):
         regression(callbacks=[CSVLog(path)]).fit(1)
-
-
-class Changing(Callback):
-    def on_epoch(self, trainer, row):
-        row[f"x{len(trainer.history)}"] = 1.0
-
-
-def test_a_csv_file_gets_new_columns_and_goes_on_in_the_first_epoch(tmp_path):
-    path = tmp_path / "log.csv"
-    trainer = regression(callbacks=[Changing(), CSVLog(path), Stop(3)])
+    trainer.history[-1]["more"] = 1.5
+    trainer.fit(4)
+    column = [line.split(",")[3] for line in path.read_text().splitlines()]
+    assert column == ["more", "", "", "1.5", ""]
+    trainer = regression(callbacks=[CSVLog(tmp_path / "2.csv"), Stop(2)])
     with pytest.raises(KeyboardInterrupt):
-        trainer.fit(2)
-    trainer.fit(2)
-    names, *rows = [line.split(",") for line in path.read_text().splitlines()]
-    assert names == ["epoch", "training/loss", "training/error", "x0", "x1"]
-    assert [row[-2:] for row in rows] == [["1.0", ""], ["", "1.0"]]
+        trainer.fit(1)
+    trainer.fit(1)
 
 
 @pytest.mark.parametrize("compile", [False, True])
 def test_means_are_of_the_values_that_the_steps_had(compile):
-    weight = nn.Parameter(gpugrad.ones(1))
-    model = nn.Module()
-    model.weight = weight
-
-    def loss(model, x):
-        return model.weight.sum(), {"all": model.weight, "view": model.weight[0]}
-
-    optimizer, loader = optim.SGD([weight], lr=0.25), [gpugrad.ones(1)] * 4
-    trainer = Trainer(model, optimizer, loss, loader, compile=compile)
-    assert trainer.fit(1) == [{f"training/{name}": 0.625 for name in ("loss", "all", "view")}]
+    model, loader = nn.PReLU(init=1.0), [gpugrad.ones(1)] * 4
+    trainer = Trainer(
+        model, optim.SGD(model.parameters(), lr=0.25),
+        lambda model, x: (model.weight.sum(), {"all": model.weight}), loader, compile=compile,
+    )  # fmt: skip
+    assert trainer.fit(1) == [{"training/loss": 0.625, "training/all": 0.625}]
 
 
 def test_tensorboard(monkeypatch, tmp_path):
