@@ -110,7 +110,7 @@ def _placed(result, shape, axis, ndim):
 class CubicSpline:
     """The cubic spline through points, with two continuous derivatives: call it with places.
 
-    x: the points ``(n,)``, ascending.
+    x: the points ``(n,)``, ascending; where they are not, the coefficients are nan.
     y: the values, along ``axis``.
     bc_type: ``"not-a-knot"``: the first two pieces are one polynomial, as are the last two;
         ``"natural"``: second derivatives of 0 at the ends; ``"clamped"``: first derivatives of 0;
@@ -133,7 +133,7 @@ class CubicSpline:
         periodic = isinstance(bc_type, str) and bc_type == "periodic"
         extrapolate = True if extrapolate is None else extrapolate
         self.extrapolate = "periodic" if periodic and extrapolate is True else extrapolate
-        h = ops.diff(x)
+        h = ops.where(ops.diff(x) > 0, ops.diff(x), math.nan)  # not an error, which the host awaits
         column = _column(h, y)
         slope = ops.diff(y, axis=0) / column
         s = _periodic_slopes(h, slope) if periodic else _slopes(h, slope, _conditions(bc_type))

@@ -564,6 +564,8 @@ def test_errors():
             call()
     with pytest.raises(IndexError, match="fftconvolve: axes: axis 5 is out of range for 2 axes"):
         sp.signal.fftconvolve(A, A, axes=5)
+    for x in ([0, 2, 1, 3.0], [0, 1, 1, 3.0]):
+        assert np.isnan(sp.interpolate.CubicSpline(x, x, bc_type="natural")(1.5))
     assert sp.signal.convolve(*[np.ones(99, "float16")] * 2).dtype == gg.float16
     with pytest.raises(AttributeError, match=r"write gpugrad\.linalg\.svd$"):
         sp.linalg.svd  # noqa: B018
