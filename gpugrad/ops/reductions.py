@@ -82,24 +82,40 @@ def prod(x, /, axis=None, *, dtype=None, keepdims=False):
     """
 
 
+_FEW = 64
+
+
 def _prod_vjp(xp, g, x, axis):
     shape, axes = x.shape, _axes(axis, len(x.shape))
     order = axes + tuple(i for i in range(len(shape)) if i not in axes)
     rest = tuple(shape[i] for i in order[len(axes) :])
     x = xp.permute_dims(xp.astype(x, g.dtype, copy=False), order)
     x = xp.reshape(x, (kept_shape(shape, axis)[1], *rest))
-    c = xp.reshape(g, rest) * _product_of_others(xp, x)
+    c = _times_product_of_others(xp, xp.reshape(g, (1, *rest)), x)
     c = xp.reshape(c, tuple(shape[i] for i in order))
     return xp.permute_dims(c, tuple(order.index(i) for i in range(len(shape))))
 
 
-def _product_of_others(xp, x):
-    """For each element of ``x`` along its first axis, the product of those before and after it."""
-    if x.shape[0] == 0:
-        return x
-    before = xp.cumulative_prod(x[:-1, ...], axis=0, include_initial=True)
-    after = xp.cumulative_prod(xp.flip(x[1:, ...], axis=0), axis=0, include_initial=True)
-    return before * xp.flip(after, axis=0)
+def _times_product_of_others(xp, g, x):
+    """For each element of ``x`` along its first axis, ``g`` times the product of all others.
+
+    For few elements these are the products of those before and of those after it, which overflow
+    no sooner than the product of all. Of more, partners from the two halves are multiplied, and on
+    the way back each multiplies the result for its pair by its partner's value.
+    """
+    n = x.shape[0]
+    if n < 2:
+        return g[:n, ...]
+    if n <= _FEW:
+        before = xp.cumulative_prod(x[:-1, ...], axis=0)
+        after = xp.flip(xp.cumulative_prod(xp.flip(x[1:, ...], axis=0), axis=0), axis=0)
+        both = before[:-1, ...] * after[1:, ...]
+        return g * xp.concat([after[:1, ...], both, before[-1:, ...]], axis=0)
+    half = n // 2
+    x1, x2, odd = x[:half, ...], x[half : 2 * half, ...], x[2 * half :, ...]
+    c = _times_product_of_others(xp, g, xp.concat([x1 * x2, odd], axis=0) if n % 2 else x1 * x2)
+    pairs = c[:half, ...]
+    return xp.concat([pairs * x2, pairs * x1, c[half:, ...]], axis=0)
 
 
 def _prod_jvp(xp, t, x, axis):
@@ -179,7 +195,8 @@ def _extremum_vjp(xp, g, x, out, axis):
     kept, _ = kept_shape(x.shape, axis)
     hit = x == xp.reshape(out, kept)
     ties = xp.sum(xp.astype(hit, g.dtype), axis=axis, keepdims=True)
-    return xp.where(hit, xp.reshape(g, kept), 0.0) / ties  # nan if the extremum is
+    none = ties == 0  # the extremum is nan
+    return xp.where(hit | none, xp.where(none, math.nan, xp.reshape(g, kept) / ties), 0.0)
 
 
 def _extremum_jvp(xp, t, x, out, axis):

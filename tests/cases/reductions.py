@@ -90,6 +90,7 @@ CASES = [
         S(values(ZEROS_IN_ROWS), axis=(-1, 0)), S(A(70), axis=0), S(F(2, 3), dtype=gpugrad.float64),
         S(A(2, 3, dtype="float64"), dtype=gpugrad.float32), S(Z(2, 3, dtype="int32")),
         S(Z(2, 3), dtype=gpugrad.float32, axis=0),
+        kink(values([1e200, 1e-200] * 2, "float64"), gradients=([1e-200, 1e200] * 2,)),
     ], torch=_torch_prod, complex=True, sized=lambda n: S(square(n, near_one))),
     *(
         Case(name, [

@@ -493,7 +493,6 @@ def test_products_of_many_numbers_whose_partial_products_overflow():
     x = gg.tensor([1e200, 1e-200] * 4096, dtype="float64")
     assert gg.prod(x).item() == 1
     assert gg.prod(x, keepdims=True).tolist() == [1]
-    assert gg.grad(gg.prod)(x)[:2].tolist() == [1e-200, 1e200]
 
 
 def test_quantiles_for_numbers_out_of_range_in_an_array_are_nan():
