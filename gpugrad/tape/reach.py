@@ -43,6 +43,7 @@ _IMMUTABLE = (
     types.GetSetDescriptorType, types.MemberDescriptorType,
     type(vars(namedtuple("_Pair", "first"))["first"]),
 )  # fmt: skip
+_OF_DTYPES = "newbyteorder", "to_complex"  # methods that only dtypes have, NumPy's or PyTorch's
 _CONTAINERS = (dict, list, tuple, deque, set, frozenset)
 # Instances of these classes, and of all classes in these modules, have nothing but attributes and
 # items.
@@ -145,11 +146,12 @@ class Reach:
     def refusal(self, names, computes_names=False):
         """Why the function cannot be compiled if its code uses these names, or None.
 
-        computes_names: whether it may use any other name too; but what schedulers change is only
-            looked for by its name.
+        computes_names: whether it may use any other name too. What schedulers change is guarded
+            then, and memory beyond a view is only looked for by name.
         """
         for name, why in self.refusals:
-            if name is None or name in names or (computes_names and name not in OF_SCHEDULES):
+            is_computed = computes_names and name not in (*OF_SCHEDULES, *_BEYOND)
+            if name is None or name in names or is_computed:
                 return why
         return None
 
@@ -308,7 +310,7 @@ class Reach:
             self._walk(x.mode, Cell("attr", x, "mode"))
             for p in x.tensors:
                 self.tensor(p)
-        elif not _is(x, _IMMUTABLE) and not _has(kind, "newbyteorder"):  # of a dtype
+        elif not _is(x, _IMMUTABLE) and not any(_has(kind, name) for name in _OF_DTYPES):
             self._object_or_container(x)
 
     def _object_or_container(self, x):
