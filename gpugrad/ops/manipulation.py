@@ -145,12 +145,18 @@ def roll(xp, x, /, shift, axis=None):
     """The elements shifted by ``shift`` places towards larger indices; the last ones wrap around.
 
     For a tuple of axes, ``shift`` is a tuple, or an int that applies to all of them. Without
-    axes, the elements are shifted in row-major order.
+    axes, the elements are shifted in row-major order. Several shifts along one axis add up.
     """
-    return xp.roll(x, shift, axis=axis)
+    return xp.roll(x, _along_axes(shift, axis), axis=axis)
+
+
+def _along_axes(shift, axis):
+    several = isinstance(shift, tuple) and not isinstance(axis, tuple)
+    return sum(shift) if several else shift
 
 
 def _roll_vjp(xp, g, shift, axis):
+    shift = _along_axes(shift, axis)
     back = tuple([-s for s in shift]) if isinstance(shift, tuple) else -shift
     return xp.roll(g, back, axis=axis)
 

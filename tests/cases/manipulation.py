@@ -43,11 +43,13 @@ CASES = [
     Case("roll", [
         *each("shift", {(2, 3): [1, -8], (): [2]}),
         *each("shift axis", {
-            (2, 3): [(2, 1), (3, 1)], (2, 3, 4): [(-1, -2), (1, (0, 2)), ((1, -6), (-1, 0))],
+            (2, 3): [(2, 1), (3, 1), ((1, 3), 1), ((1, 1), None)],
+            (2, 3, 4): [(-1, -2), (1, (0, 2)), ((1, -6), (-1, 0))],
             (3,): [((1, 1), (0, 0))], (0, 3): [(1, 0)],
         }),
     ], torch=lambda torch, x, *, shift, axis=None: torch.roll(
-        x, np.broadcast_to(shift, np.shape(axis)).tolist(), axis), complex=True),
+        x, np.broadcast_to(shift if isinstance(axis, tuple) else np.sum(shift),
+                           np.shape(axis)).tolist(), axis), complex=True),
     Case("broadcast_arrays", [
         *of_shapes([(2, 1), (3,)], [(2, 3), (), (2, 1, 1)], [(2, 3)], [(), ()], [(0, 1), (3,)]),
         S(F(2), Z(3, 1)),
