@@ -546,7 +546,7 @@ def _failure(op, error, arrays, static=()):
 
 def _lacks_axis(error):
     """Whether Python has found an axis missing from a shape, or that there are none to count."""
-    return "index out of range" in str(error) or isinstance(error, ZeroDivisionError)
+    return str(error).endswith("index out of range") or isinstance(error, ZeroDivisionError)
 
 
 def _is_floating(x):

@@ -266,6 +266,7 @@ def _permuted(self, *axes: int | tuple[int, ...]) -> Tensor:
 def _swapaxes(self, axis1: int, axis2: int) -> Tensor:
     """The tensor with two axes swapped."""
     order = list(range(self.ndim))
+    axis1, axis2 = [axis_of("swapaxes", a, self.ndim) for a in (axis1, axis2)]
     order[axis1], order[axis2] = order[axis2], order[axis1]
     return manipulation.permute_dims(self, tuple(order))
 

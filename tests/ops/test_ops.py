@@ -480,6 +480,7 @@ x6 = gg.tensor([1, 0, 2, 3, 5, 4])
     (lambda: gg.repeat(x6, 1.5), "repeat: 'float' object cannot be .* an integer"),
     (lambda: gg.bincount(x6, minlength=-1), "minlength must be an int of at least 0"),
     (lambda: gg.tensordot(x6, x6, axes=-1), "tensordot: axes must be an int of at least 0"),
+    (lambda: x6.swapaxes(0, 1), "swapaxes: axis 1 is out of range for 1 axes"),
     (lambda: x6.transpose((1,)), "transpose: axis 1 is out of range for 1 axes"),
     (lambda: gg.fft.fftn(x6, axes=(2,)), r"fft.fftn: axis \(2,\) is out of range for 1 axes"),
     (lambda: gg.fft.fftshift(x6, axes=2), "fftshift: axis 2 is out of range for 1 axes"),
