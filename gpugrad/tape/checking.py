@@ -35,8 +35,9 @@ class Snapshot:
         arrays = *leaves, *reach.arrays
         others = [x for x in reach.seen.values() if isinstance(x, MutableSequence)]
         found = *reach.tensors.values(), *arrays, *reach.containers, *others, *nodes, *of_objects
-        for x in found:
-            self._keep(x)
+        stack = [*found]
+        while stack:
+            stack += self._keep(stack.pop())
         known = [x for x in reach.seen.values() if isinstance(x, Generator)]
         self.generators = [(g, g.get_state()) for g in {*_generators.values(), *known}]
         self.foreign = foreign_states(reach.foreign_generators)
@@ -44,13 +45,13 @@ class Snapshot:
         self.missing = [cell for cell, _, how in reach.guards if how == "missing"]
 
     def _keep(self, x):
-        """Copy the contents of an array, a container or an object, and of everything in it."""
+        """Copy the contents of an array, a container or an object; returns what is in it."""
         kind = type(x)
         if id(x) in self._kept or x is None:
-            return
+            return ()
         if kind in namespace_of:
             self._kept[id(x)] = x, backend_of[kind].asarray(x, copy=True)
-            return
+            return ()
         content = None
         if isinstance(x, (list, deque, set, tuple)):
             content = [*x]
@@ -65,10 +66,10 @@ class Snapshot:
         elif kind is ParameterState or is_dataclass(kind):
             names = *getattr(x, "__dict__", ()), *slots_of(kind)
             content = {name: getattr(x, name) for name in names if hasattr(x, name)}
-        if content is not None:
-            self._kept[id(x)] = x, content
-            for item in content.values() if isinstance(content, dict) else content:
-                self._keep(item)
+        if content is None:
+            return ()
+        self._kept[id(x)] = x, content
+        return content.values() if isinstance(content, dict) else content
 
     def restore(self):
         try:

@@ -163,7 +163,7 @@ def _register(optree, kind):
     Or register a class of named tuples.
     """
     if issubclass(kind, tuple):
-        parts = lambda x: (x, None, kind._fields), lambda _, children: tuple.__new__(kind, children)
+        parts = lambda x: (x, None), lambda _, children: tuple.__new__(kind, children)
         entry = optree.NamedTupleEntry
     else:
         parts, entry = _parts_of_record(kind), optree.DataclassEntry

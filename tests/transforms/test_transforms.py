@@ -5,6 +5,7 @@ import gc
 import inspect
 import subprocess
 import sys
+from collections import namedtuple
 from dataclasses import dataclass, field, make_dataclass
 
 import numpy as np
@@ -350,7 +351,22 @@ class Nested:
     others: list
 
 
+class Scaled(namedtuple("Scaled", "w b")):
+    def __new__(cls, w):
+        return super().__new__(cls, w * 10, t(2.0))
+
+
 class TestTrees:
+    def test_a_named_tuple_that_converts_its_items(self):
+        """It is never made by its class again, which would convert the items once more."""
+        g = gg.grad(lambda p: (p[0].w * p[0].w * p[0].b).sum())([Scaled(t(1.0, 2.0))])
+        assert type(g[0]) is Scaled
+        all_close(g, [40.0, 80.0], 500.0)
+        mapped = gg.vmap(lambda p: p, (Scaled(0)._replace(b=None),))(g[0])
+        all_close(mapped, [40.0, 80.0], [500.0, 500.0])
+        with pytest.raises(TypeError, match=r"p\[0\]\.b"):
+            gg.grad(lambda p: p[0].w)([g[0]._replace(b="text")])
+
     def test_dataclasses(self):
         p = Parameters(t(1.0, 2.0), t(3.0))
 
