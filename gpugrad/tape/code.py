@@ -15,7 +15,7 @@ _BY_NAME = {"vars", "__dict__", "attrgetter", "__getattribute__"}
 # These take arrays of NumPy's own type or Python's own numbers only, as do methods of these types.
 _EXACT = {
     "memoryview", "bytes", "bytearray", "frombuffer", "hashlib", "zlib", "struct", "ctypes", "json",
-    "statistics", "ldexp",
+    "statistics", "ldexp", "Decimal",
 }  # fmt: skip
 _CHANGING = {  # methods of containers, and functions
     "add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft", "remove",
