@@ -163,7 +163,8 @@ def binary_cross_entropy_with_logits(x: Array | complex, target: Array | complex
 def bincount(x: Array, weights: Array | None = None, /, *, minlength: int = 0) -> Tensor:
     """How often each integer from 0 to the greatest in ``x`` occurs, or the sum of its weights.
 
-    x: ``(n,)``, integers of at least 0. weights: ``(n,)``, for which the result is differentiable.
+    x: ``(n,)``, integers of at least 0.
+    weights: ``(n,)``, for which the result is differentiable; integers and bools add up as int64.
     minlength: the least length of the result.
 
     The length of the result depends on the elements: on a GPU this waits for the device. Raises
@@ -634,7 +635,10 @@ def matrix_transpose(x: Array, /) -> Tensor:
 def max(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
-    """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none."""
+    """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none.
+
+    Where it is nan, so is the gradient.
+    """
 
 def max_pool(
     x: Array,
@@ -669,7 +673,10 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Tensor, ...]:
 def min(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
-    """Minimum of the elements; a tie shares its gradient evenly. Raises if there are none."""
+    """Minimum of the elements; a tie shares its gradient evenly. Raises if there are none.
+
+    Where it is nan, so is the gradient.
+    """
 
 def minimum(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise minimum; a tie shares its gradient evenly."""
@@ -803,7 +810,8 @@ def quantile(
 
     The gradient goes to the elements that the result is made of, and to ``q`` if it interpolates.
     Where there is a nan, the result is nan. Integers become float32. Raises ValueError for numbers
-    that are not from 0 to 1 and where there are no elements.
+    that are not from 0 to 1, for which the result of an array ``q`` is nan, and where there are no
+    elements.
     """
 
 def real(x: Array, /) -> Tensor:
@@ -872,7 +880,7 @@ def roll(
     """The elements shifted by ``shift`` places towards larger indices; the last ones wrap around.
 
     For a tuple of axes, ``shift`` is a tuple, or an int that applies to all of them. Without
-    axes, the elements are shifted in row-major order.
+    axes, the elements are shifted in row-major order. Several shifts along one axis add up.
     """
 
 def round(x: Array, /) -> Tensor:
@@ -1004,7 +1012,8 @@ def std(
 ) -> Tensor:
     """Standard deviation of the elements: the square root of `var`.
 
-    At 0, where all elements are equal, the gradient is 0, as in PyTorch.
+    At 0 the gradient is 0, as in PyTorch. Of equal elements whose mean is rounded the result is not
+    quite 0, and the gradient is a quotient of rounding errors.
     """
 
 def subtract(x1: Array | complex, x2: Array | complex, /) -> Tensor:

@@ -127,7 +127,10 @@ class TensorMethods:
     def max(
         self, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
     ) -> Tensor:
-        """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none."""
+        """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none.
+
+        Where it is nan, so is the gradient.
+        """
     def mean(
         self, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
     ) -> Tensor:
@@ -135,7 +138,10 @@ class TensorMethods:
     def min(
         self, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
     ) -> Tensor:
-        """Minimum of the elements; a tie shares its gradient evenly. Raises if there are none."""
+        """Minimum of the elements; a tie shares its gradient evenly. Raises if there are none.
+
+        Where it is nan, so is the gradient.
+        """
     def permute_dims(self, /, axes: Sequence[int]) -> Tensor:
         """The axes in another order: axis i of the result is axis ``axes[i]`` of ``x``."""
     def pow(self, x2: Array | complex, /) -> Tensor:
@@ -189,7 +195,8 @@ class TensorMethods:
     ) -> Tensor:
         """Standard deviation of the elements: the square root of `var`.
 
-        At 0, where all elements are equal, the gradient is 0, as in PyTorch.
+        At 0 the gradient is 0, as in PyTorch. Of equal elements whose mean is rounded the result is not
+        quite 0, and the gradient is a quotient of rounding errors.
         """
     def sum(
         self,

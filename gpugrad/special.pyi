@@ -787,6 +787,6 @@ def zeta(x: Array | complex, q: Array | complex | None = None) -> Tensor:
 def zetac(x: Array, /) -> Tensor:
     """Riemann's zeta function minus 1; its gradient is that of `zeta`.
 
-    Elementwise, ``(...) -> (...)``: the sum of ``k ** -x`` over k from 2. It keeps its digits where
-    ``x`` is large.
+    Elementwise, ``(...) -> (...)``: where ``x`` is above 1, the sum of ``k ** -x`` over k from 2,
+    which keeps its digits where ``x`` is large. Elsewhere the gradient is nan.
     """

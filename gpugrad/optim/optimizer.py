@@ -483,7 +483,8 @@ class Optimizer:
         try:
             self._load(state_dict)
         except (AttributeError, KeyError, TypeError) as error:
-            raise self._misfit(f"{type(error).__name__}: {error}") from None
+            text = f"it has no {error}" if type(error) is KeyError else str(error)
+            raise self._misfit(text) from None
 
     def _load(self, state_dict):
         groups = self._read_groups(state_dict)

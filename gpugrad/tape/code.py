@@ -51,7 +51,7 @@ def facts_of(code):
     for x in code.co_consts:
         texts = [s for s in (x if type(x) in (tuple, frozenset) else [x]) if type(s) is str]
         names.update(texts, *[re.findall(r"\w+", s) for s in texts if "{" in s])  # of a format
-    read, passed, imports = set(), set(), []
+    read, passed, imports, begins_call = set(), set(), [], False
     asks_types = not _EXACT.isdisjoint(code.co_names)
     reads_arrays = "array" in code.co_consts
     computes_names = not _BY_NAME.isdisjoint(code.co_names)
@@ -62,9 +62,12 @@ def facts_of(code):
             reads_arrays |= found[k - 1].opname not in _LOADS
         if is_global:
             read.add(i.argval)
-        if is_global or i.opname == "LOAD_ATTR":
-            is_called = i.arg & 1 and (i.opname == "LOAD_GLOBAL" or not _HAS_METHODS)
-            passed.update([] if is_called and i.opname != "LOAD_NAME" else [i.argval])
+        if i.opname != "LOAD_ATTR":  # what this loads, or an attribute of it, is called
+            begins_call = i.opname == "LOAD_GLOBAL" and i.arg & 1
+        is_called = begins_call or (i.opname == "LOAD_ATTR" and i.arg & 1 and not _HAS_METHODS)
+        is_base = found[k + 1 : k + 2] and found[k + 1].opname in ("LOAD_ATTR", "LOAD_METHOD")
+        if (is_global or i.opname == "LOAD_ATTR") and not (is_called or is_base):
+            passed.add(i.argval)
         if i.opname == "IMPORT_NAME":
             imports.append((found[k - 2].argval, i.argval, found[k - 1].argval or ()))
         if i.argval == "ndarray":

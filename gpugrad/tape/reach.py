@@ -47,7 +47,10 @@ _OF_DTYPES = "newbyteorder", "to_complex"  # methods that only dtypes have, NumP
 _CONTAINERS = (dict, list, tuple, deque, set, frozenset)
 # Instances of these classes, and of all classes in these modules, have nothing but attributes and
 # items.
-_PLAIN_ROOMS = {"gpugrad", "types", "argparse", "collections", "abc", "typing", "enum", "numbers"}
+_PLAIN_ROOMS = {
+    "gpugrad", "types", "argparse", "collections", "abc", "typing", "enum", "numbers", "contextlib",
+    "dataclasses",
+}  # fmt: skip
 _PLAIN = {object, *_CONTAINERS, *SIMPLE}
 _LARGEST = 1000  # items of a container
 _MOST_BYTES = 1 << 24  # of raw arrays, whose contents each call compares
@@ -81,6 +84,8 @@ OF_SCHEDULES = (
     "last_epoch", "_last_lr", "_step_count", "best", "num_bad_epochs", "cooldown_counter", "T_cur",
     "T_i",
 )  # fmt: skip
+# Attributes that are guarded if code may look them up by these texts.
+_CHANGING = {"param_groups", "last_epoch", "_last_lr", "_step_count"}
 _OF_GENERATORS = {"device", "backend", "source", "_keys"}
 _OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_unread_skip", "_skips"}
 
@@ -110,8 +115,10 @@ class Reach:
         self.names, self.passed = set(), set()
         self.asks_types = self.computes_names = self.reads_arrays = False
         self.reads_outside = False  # whether something else than code may look up attributes
+        self.reads_changing = False  # whether there is a text by which it may find `_CHANGING`
         self.strict = None  # the name of a function that may take arrays of NumPy's own type only
         self._name = None  # the name by which code finds the present object
+        self._named_only = {*OF_SCHEDULES, *_BEYOND}  # see `refusal`
         self._python_modules = {}  # by id, each module and the names that were looked up in it
         self._globals = {}  # by id, dicts of globals and the names that functions miss there
         self._found = deque()  # objects to visit, each with the name by which code finds it
@@ -147,10 +154,11 @@ class Reach:
         """Why the function cannot be compiled if its code uses these names, or None.
 
         computes_names: whether it may use any other name too. What schedulers change is guarded
-            then, and memory beyond a view is only looked for by name.
+            then. Memory beyond a view, and objects whose every use the `Witness` sees, are only
+            looked for by name.
         """
         for name, why in self.refusals:
-            is_computed = computes_names and name not in (*OF_SCHEDULES, *_BEYOND)
+            is_computed = computes_names and name not in self._named_only
             if name is None or name in names or is_computed:
                 return why
         return None
@@ -205,6 +213,8 @@ class Reach:
         kind = type(x)
         if kind is slice:
             self._found += [(y, self._name) for y in (x.start, x.stop, x.step)]
+        elif kind is str and x in _CHANGING:
+            self.reads_changing = True
         if is_compared(kind) and kind is not decimal.Decimal:
             return
         if not self.follows_code and _is(x, CODE):
@@ -332,6 +342,8 @@ class Reach:
             if is_own(module_of(kind)):
                 self.strict = getattr(x, "__name__", kind.__name__)
             if not callable(x) or not (hasattr(x, "__name__") or module_of(kind) in known):
+                if reaches_out(module_of(kind)):
+                    self._named_only.add(self._name)
                 self._refuse(f"it names {_a(x)}, into which compile cannot look")
 
     def _items(self, x, are_named=False):
@@ -393,6 +405,7 @@ class Reach:
                     value = cell.cell_contents
                     is_cache = _is(value, weakref.WeakKeyDictionary)
                     is_state = _is(value, _CLOSED_OVER) or is_own(module_of(type(value)))
+                    is_state |= _has(type(value), "__wrapped_function__")  # it is compiled
                     if is_state or not (is_of_gpugrad or is_cache):
                         self._walk(value, Cell("attr", cell, "cell_contents"))
             return
@@ -401,6 +414,7 @@ class Reach:
         for code in codes:
             codes += [x for x in code.co_consts if _is(x, types.CodeType)]
         self.codes.update(codes)
+        self._found += [(x, None) for code in codes for x in code.co_consts if type(x) is str]
         facts = [*map(facts_of, codes)]
         self.names.update(*[x.names for x in facts])
         if names := _OF_INTERPRETER & {n for x in facts for n in x.names}:

@@ -86,6 +86,7 @@ class Recorder:
         self.guarded = {backend.buffer(x) for x in self.raw} - {None}  # the memory of raw arrays
         self.has_failed = False  # whether a call has raised an error
         self.has_scheduled = False  # whether a scheduler has stepped
+        self.is_scheduling = False  # whether one is stepping
         self.is_shared = False  # whether another thread has computed with a traced array
         self._conditions, self._numbers = set(), {}
         self._memories = {}  # by the buffer of an input, its kind and its `Memory`

@@ -165,7 +165,9 @@ class _Recording:
             if thread.recording is not was_recording:
                 recorder.stop("it switches the recording of gradients")
             self.codes = witness.codes
-            if reach.reads_outside or any(x.reads_groups for x in witness.codes.values()):
+            if (computes_names and reach.reads_changing) or any(
+                x.reads_groups for x in witness.codes.values()
+            ):
                 stage.guard_groups()
             stage.check_schedules()
             if recorder.reason is None:
@@ -445,5 +447,7 @@ def static_fields_of(nodes):
 
 def has_more(x):
     """Whether a container of a tree has arrays or attributes that flattening does not find."""
-    is_static = any(isinstance(y, Tensor) or type(y) in namespace_of for y in static_fields_of([x]))
+    static = static_fields_of([x])
+    is_static = any(isinstance(y, Tensor) or type(y) in namespace_of for y in static)
+    is_static |= any(type(y).__hash__ is None for y in static)  # a list or a dict
     return is_static or not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}

@@ -47,7 +47,7 @@ class Stage:
         self.states, self.groups = [], []
         self.nodes = []  # pairs of a node of a Tensor, and whether it had a watch
         self.stand_ins = {}  # by a `ParameterState` with traced arrays, the real one and its counts
-        self.is_scheduling = self.has_left = False
+        self.recorder.is_scheduling = self.has_left = False
 
     def problem(self, is_first):
         """Why the call cannot be recorded: None, or a text and whether to record a later call.
@@ -179,7 +179,7 @@ class Stage:
 
     def schedule(self, name, method, *args, **kwargs):
         """Call a method of a scheduler, and note a step, which a program makes after all else."""
-        if self.is_scheduling:  # it is called by the step of another scheduler
+        if self.recorder.is_scheduling:  # it is called by the step of another scheduler
             return method(*args, **kwargs)
         recorder, is_step = self.recorder, name == "step"
         if not is_step:
@@ -188,11 +188,14 @@ class Stage:
             recorder.stop("it steps a scheduler that compile cannot see")
         elif not all(isinstance(x, SIMPLE) for x in (*args, *kwargs.values())):
             recorder.stop("a scheduler reads a value that the function computes")
-        self.is_scheduling, recorder.has_scheduled = True, recorder.has_scheduled or is_step
+        self.recorder.is_scheduling, recorder.has_scheduled = (
+            True,
+            recorder.has_scheduled or is_step,
+        )
         try:
             return method(*args, **kwargs)
         finally:
-            self.is_scheduling = False
+            self.recorder.is_scheduling = False
             recorder.afterwards += [(method, args, kwargs)] if is_step else []
 
     def check_schedules(self):

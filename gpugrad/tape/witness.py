@@ -65,7 +65,7 @@ def _judge(frame):
     reads = False
     if is_owned:
         facts = facts_of(code)
-        reads = "param_groups" in facts.names or facts.computes_names
+        reads = "param_groups" in facts.names
     elif is_inside and (code.co_name == "__getstate__" or "param_groups" in code.co_names):
         reads = code.co_name not in _STEPS and name not in _SCHEDULERS
     if len(_judged) > 10_000:
@@ -118,6 +118,8 @@ class Witness:
                     known = codes[number] = _judged.get(number) or _judge(frame)
                     if own is not None and known.is_own and known.code not in own:
                         known = codes[number] = known._replace(is_foreign=True)
+                    if known.is_own and self.recorder.is_scheduling:  # which is noted as a whole
+                        known = codes[number] = known._replace(is_own=False)
                     if known.code in handlers:
                         self.recorder.stop("a signal handler runs in the middle of it", "once")
                 if known.is_foreign:

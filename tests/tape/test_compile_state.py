@@ -4,11 +4,14 @@ That nothing is stale, whatever changes between the calls, is shown by the adver
 """
 
 import gc
+import logging
 import math
 import sysconfig
 import threading
 import time
 import warnings
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +20,54 @@ from both_ways import normal, training
 
 import gpugrad as gg
 from gpugrad import data, nn, optim
+
+
+class Layers(nn.Module):
+    def __init__(self):
+        self.layer0, self.layer1 = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.log = logging.getLogger(__name__)  # not in a call
+
+    def forward(self, x):
+        for i in range(2):
+            x = getattr(self, f"layer{i}")(x)
+        return x
+
+
+class Warmup(optim.lr_scheduler.LRScheduler):
+    def get_lr(self):
+        return [rate * min(1.0, (self.last_epoch + 1) / 5) for rate in self.base_lrs]
+
+
+@dataclass
+class Output:
+    loss: gg.Tensor
+    metrics: dict = field(default_factory=dict)
+
+
+@pytest.mark.filterwarnings("error:gpugrad.compile")
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_ordinary_steps_are_compiled(is_inside):
+    model, context, timing = Layers(), nullcontext(), False
+    optimizer = optim.Adam(model.parameters(), lr=0.01)
+    scheduler = Warmup(optimizer)
+
+    @gg.compile
+    def step(x):
+        start = time.time() if timing else 0
+        optimizer.zero_grad()
+        with context:
+            loss = (model(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        if is_inside:
+            scheduler.step()
+        return Output(loss, {"seconds": start})
+
+    for _ in range(6):
+        step(normal(2, 3))
+        if not is_inside:
+            scheduler.step()
+    assert len(step._programs) == 1
 
 
 def test_a_closure_that_names_its_lbfgs_has_a_program():

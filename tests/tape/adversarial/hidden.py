@@ -203,6 +203,28 @@ uses("a_time_zone", lambda x, s: x * datetime.datetime(2020, 1, 1).timestamp(), 
 
 
 @program
+def a_transform_of_a_compiled_function(world):
+    table, log = dict(TABLE), []
+    inner = gg.grad(world.compile(lambda x: (log.append(1), (x * table["k"]).sum())[1]))
+    changes = [functools.partial(table.update, k=k) for k in (3.0, 4.0)]
+    world.check(lambda x: inner(x) * 2, changes=changes, watch=[log])
+
+
+@dataclasses.dataclass
+class Batch:
+    x: gg.Tensor
+    scales: list = dataclasses.field(metadata={"static": True})
+
+
+@program
+def a_static_list_of_an_argument(world):
+    scales = [2.0]
+    f = world.compile(lambda batch: batch.x * batch.scales[0])
+    changes = [functools.partial(scales.__setitem__, 0, value) for value in (3.0, 4.0)]
+    world.check(lambda x: f(Batch(x, scales)), changes=changes)
+
+
+@program
 def a_long_chain(world):
     first = last = types.SimpleNamespace(k=2.0)
     for _ in range(400):
