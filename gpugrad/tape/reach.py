@@ -43,7 +43,7 @@ _IMMUTABLE = (
     types.GetSetDescriptorType, types.MemberDescriptorType,
     type(vars(namedtuple("_Pair", "first"))["first"]),
 )  # fmt: skip
-_OF_DTYPES = "newbyteorder", "to_complex"  # methods that only dtypes have, NumPy's or PyTorch's
+_OF_DTYPES = "alignment", "to_complex"  # attributes that only dtypes have, NumPy's or PyTorch's
 _CONTAINERS = (dict, list, tuple, deque, set, frozenset)
 # Instances of these classes, and of all classes in these modules, have nothing but attributes and
 # items.
