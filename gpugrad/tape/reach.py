@@ -84,8 +84,8 @@ OF_SCHEDULES = (
     "last_epoch", "_last_lr", "_step_count", "best", "num_bad_epochs", "cooldown_counter", "T_cur",
     "T_i",
 )  # fmt: skip
-# Attributes that are guarded if code may look them up by these texts.
-_CHANGING = {"param_groups", "last_epoch", "_last_lr", "_step_count"}
+# Attributes that are guarded if a computed name may be one of these texts.
+_BY_TEXT = {"param_groups", "last_epoch", "_last_lr", "_step_count"}
 _OF_GENERATORS = {"device", "backend", "source", "_keys"}
 _OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_unread_skip", "_skips"}
 
@@ -115,7 +115,7 @@ class Reach:
         self.names, self.passed = set(), set()
         self.asks_types = self.computes_names = self.reads_arrays = False
         self.reads_outside = False  # whether something else than code may look up attributes
-        self.reads_changing = False  # whether there is a text by which it may find `_CHANGING`
+        self.reads_changing = False  # whether there is a text by which it may find `_BY_TEXT`
         self.strict = None  # the name of a function that may take arrays of NumPy's own type only
         self._name = None  # the name by which code finds the present object
         self._named_only = {*OF_SCHEDULES, *_BEYOND}  # see `refusal`
@@ -213,7 +213,7 @@ class Reach:
         kind = type(x)
         if kind is slice:
             self._found += [(y, self._name) for y in (x.start, x.stop, x.step)]
-        elif kind is str and x in _CHANGING:
+        elif kind is str and x in _BY_TEXT:
             self.reads_changing = True
         if is_compared(kind) and kind is not decimal.Decimal:
             return

@@ -53,7 +53,7 @@ def _nll_vjp(xp, g, target, x_shape):
     return out
 
 
-_nll_vjp.is_eager = True  # type: ignore[attr-defined]
+_nll_vjp.is_eager = True  # type: ignore[attr-defined]  # programs divide the definition
 nll.twin("numpy", x=_nll_vjp)
 
 # Cross-entropy
