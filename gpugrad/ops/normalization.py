@@ -64,12 +64,17 @@ def layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
     float16, intermediate values are computed in float32.
     (Ba, Kiros and Hinton 2016, "Layer normalization")
     """
-    _check_layer_norm(x.shape, weight, bias, ndim)
+    return _normalized(xp, x, weight, bias, ndim, eps)
+
+
+def _normalized(xp, x, weight, bias, ndim, eps, *, centered=True):
+    """`layer_norm`, or, if not ``centered``, `rms_norm`."""
+    _check_layer_norm(ndim, x.shape, weight, bias)
     shape = tuple(x.shape)
     dtype, wide = common_dtypes(xp, x, weight, bias)
-    y, scale, _ = _center_rows(xp, _as_rows(xp, cast(xp, x, wide), ndim), eps)
-    y *= scale
-    last = (y.shape[1],)
+    rows = _as_rows(xp, cast(xp, x, wide), ndim)
+    rows, scale, _ = _center_rows(xp, rows, _rms_eps(xp, x, eps), centered)
+    y, last = rows * scale, (rows.shape[1],)
     if weight is not None:
         y *= cast(xp, weight, wide, last)
     if bias is not None:
@@ -77,7 +82,7 @@ def layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
     return cast(xp, y, dtype, shape)
 
 
-def _check_layer_norm(x_shape, weight, bias, ndim):
+def _check_layer_norm(ndim, x_shape, weight, bias=None):
     """Raise ValueError if the shapes do not fit."""
     if not 1 <= ndim <= len(x_shape):
         most = len(x_shape)
@@ -100,11 +105,21 @@ def _as_rows(xp, x, ndim):
     return xp.reshape(x, (math.prod(x.shape[:split]), math.prod(x.shape[split:])))
 
 
-def _center_rows(xp, x, eps):
-    """The rows minus their means; the reciprocals of their standard deviations, as a column; and
-    the number of elements in a row."""
-    centered = x - xp.sum(x, axis=1, keepdims=True) / max(x.shape[1], 1)
-    return centered, *_reciprocal_rms(xp, centered, eps)
+def _center_rows(xp, x, eps, centered=True):
+    """The rows, minus their means if ``centered``; the reciprocals of their root mean squares, as a
+    column; and the number of elements in a row."""
+    count = max(x.shape[1], 1)
+    if centered:
+        x = x - xp.sum(x, axis=1, keepdims=True) / count
+    scale = math.sqrt(count) / xp.sqrt(xp.vecdot(x, x, axis=-1) + eps * count)
+    return x, xp.reshape(scale, (-1, 1)), count
+
+
+def _rms_eps(xp, x, eps):
+    if eps is None:
+        dtype = xp.float32 if xp.isdtype(x.dtype, "integral") else x.dtype
+        eps = float(xp.finfo(dtype).eps)
+    return eps
 
 
 def _sum_rows(xp, x):
@@ -122,36 +137,35 @@ def _sum_rows(xp, x):
 BLOCK = 64
 
 
-def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
+def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps, *, centered=True):
     shape = x.shape
-    last = shape[len(shape) - ndim :]
+    last, eps = shape[len(shape) - ndim :], _rms_eps(xp, x, eps)
     g, x, weight = widen(xp, g, x, weight)
     g = _as_rows(xp, g, ndim)
-    out, scale, count = _center_rows(xp, _as_rows(xp, x, ndim), eps)
-    out *= scale
+    rows, scale, count = _center_rows(xp, _as_rows(xp, x, ndim), eps, centered)
+    out = rows * scale
     products = g * out
     to_x = to_weight = to_bias = None
     if wanted[1]:
         to_weight = xp.reshape(_sum_rows(xp, products), last)
-    if wanted[2]:
+    if any(wanted[2:]):
         to_bias = xp.reshape(_sum_rows(xp, g), last)
     if wanted[0]:
-        if weight is None:
-            total = xp.sum(g, axis=1, keepdims=True)
-            along = xp.sum(products, axis=1, keepdims=True)
-            to_x = g - total / count
-        else:
-            row = xp.reshape(weight, (1, -1))
-            total = xp.reshape(xp.vecdot(g, row, axis=-1), (-1, 1))
-            along = xp.reshape(xp.vecdot(products, row, axis=-1), (-1, 1))
-            to_x = g * row
-            to_x -= total / count
-        # total and along are the components of the cotangent along changes of mean and variance.
-        out *= along / count
-        to_x -= out
-        to_x *= scale
-        to_x = xp.reshape(to_x, shape)
+        # The components of the cotangent along changes of the variance and of the mean go.
+        row = None if weight is None else xp.reshape(weight, (1, -1))
+        to_x = g if row is None else g * row
+        if centered:
+            to_x = to_x - _along(xp, g, row) / count
+        out *= _along(xp, products, row) / count
+        to_x = xp.reshape((to_x - out) * scale, shape)
     return to_x, to_weight, to_bias
+
+
+def _along(xp, x, row):
+    """The products of the rows of ``x`` with ``row``, which is 1 by default, as a column."""
+    if row is None:
+        return xp.sum(x, axis=1, keepdims=True)
+    return xp.reshape(xp.vecdot(x, row, axis=-1), (-1, 1))
 
 
 def _layer_norm_x_jvp(xp, t, x, weight, ndim, eps):
@@ -172,12 +186,13 @@ layer_norm.vjp(joint=_layer_norm_vjp)
 layer_norm.jvp(x=_layer_norm_x_jvp, weight=_layer_norm_weight_jvp, bias=lambda xp, t: t)
 
 
-def _layer_norm_vmap(call, batched, x, weight, bias, *, ndim, eps):
-    _check_layer_norm(*shapes_of_examples(batched, (x, weight, bias)), ndim)
+def _layer_norm_vmap(call, batched, x, *parameters, ndim, eps):
+    _check_layer_norm(ndim, *shapes_of_examples(batched, (x, *parameters)))
     if not any(batched[1:]):
-        return call(x, weight, bias, ndim=ndim, eps=eps)
-    x = astype(x, common_dtype(calls.namespace, (x, weight, bias)), copy=False)
-    return _scaled(batched, call(x, ndim=ndim, eps=eps), weight, bias)
+        return call(x, *parameters, ndim=ndim, eps=eps)
+    eps = _rms_eps(calls.namespace, x, eps)
+    x = astype(x, common_dtype(calls.namespace, (x, *parameters)), copy=False)
+    return _scaled(batched, call(x, ndim=ndim, eps=eps), *parameters)
 
 
 def _scaled(batched, out, weight, bias=None):
@@ -451,59 +466,11 @@ def rms_norm(xp, x, weight=None, /, *, ndim=1, eps=None):
     For float16, intermediate values are computed in float32.
     (Zhang and Sennrich 2019, "Root mean square layer normalization")
     """
-    _check_layer_norm(x.shape, weight, None, ndim)
-    shape = tuple(x.shape)
-    dtype, wide = common_dtypes(xp, x, weight)
-    eps = _rms_eps(xp, cast(xp, x, wide) if xp.isdtype(x.dtype, "integral") else x, eps)
-    rows = _as_rows(xp, cast(xp, x, wide), ndim)
-    scale, _ = _reciprocal_rms(xp, rows, eps)
-    y = rows * scale
-    if weight is not None:
-        y *= cast(xp, weight, wide, (y.shape[1],))
-    return cast(xp, y, dtype, shape)
-
-
-def _rms_eps(xp, x, eps):
-    return float(xp.finfo(x.dtype).eps) if eps is None else eps
-
-
-def _reciprocal_rms(xp, rows, eps):
-    """The reciprocals of the rows' root mean squares, as a column, and the length of a row."""
-    count = max(rows.shape[1], 1)
-    squares = xp.vecdot(rows, rows, axis=-1)
-    scale = math.sqrt(count) / xp.sqrt(squares + eps * count)
-    return xp.reshape(scale, (-1, 1)), count
+    return _normalized(xp, x, weight, None, ndim, eps, centered=False)
 
 
 def _rms_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
-    eps = _rms_eps(xp, x, eps)
-    shape = x.shape
-    g, x, weight = widen(xp, g, x, weight)
-    g, rows = _as_rows(xp, g, ndim), _as_rows(xp, x, ndim)
-    scale, count = _reciprocal_rms(xp, rows, eps)
-    out = rows * scale
-    to_x = to_weight = None
-    if wanted[1]:
-        to_weight = xp.reshape(_sum_rows(xp, g * out), shape[len(shape) - ndim :])
-    if wanted[0]:
-        to_x = g * scale
-        if weight is not None:
-            to_x *= xp.reshape(weight, (1, -1))
-        along = xp.reshape(xp.vecdot(to_x, out, axis=-1), (-1, 1))
-        out *= along / count
-        to_x -= out
-        to_x = xp.reshape(to_x, shape)
-    return to_x, to_weight
+    return _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps, centered=False)[:2]
 
 
-def _rms_norm_vmap(call, batched, x, weight, *, ndim, eps):
-    x_shape, weight_shape = shapes_of_examples(batched, (x, weight))
-    _check_layer_norm(x_shape, weight_shape, None, ndim)
-    if not batched[1]:
-        return call(x, weight, ndim=ndim, eps=eps)
-    eps = _rms_eps(calls.namespace, x, eps)
-    x = astype(x, common_dtype(calls.namespace, (x, weight)), copy=False)
-    return _scaled(batched, call(x, ndim=ndim, eps=eps), weight)
-
-
-rms_norm.vjp(joint=_rms_norm_vjp).vmap(_rms_norm_vmap)
+rms_norm.vjp(joint=_rms_norm_vjp).vmap(_layer_norm_vmap)

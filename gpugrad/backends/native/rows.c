@@ -135,7 +135,6 @@ static NAME(Two) NAME(tree)(NAME(Leaf) *leaf, const NAME(Terms) *terms, int64_t 
 LEAF(plain, 0, FETCH(x); U term = AT(x))
 LEAF(products, 0, FETCH(x); FETCH(y); U term = AT(x) * AT(y))
 LEAF(deviations, 0, FETCH(x); U d = AT(x) - of.number; U term = d * d)
-LEAF(rms, 0, U term = AT(x) * (AT(y) * of.scale))
 LEAF(along, 1, FETCH(x); U g = AT(x); U term = g * ((AT(y) - of.number) * of.scale); other = g)
 LEAF(slopes, 1, FETCH(x); U g = AT(x); U term = g * ((AT(y) - of.number) * of.scale);
      AT(to_z) += term; AT(more) += g; term *= AT(z); other = g * AT(z))
@@ -399,15 +398,9 @@ KERNEL(layer_norm_vjp) {
             if (!job->a[3])
                 continue;
             NAME(fetch)(y, n);
-            T along = ((T)zero + found.a) / (T)n, total = ((T)zero + found.b) / (T)n;
-            if (job->n) {
-                EACH y[i] = (g[i] * w[i] - total - (x[i] - of.a) * of.b * along) * of.b;
-                continue;
-            }
-            EACH y[i] = g[i] * of.b * w[i];
-            terms = (NAME(Terms)){y, x, w, 0, of.b};
-            along = ((T)zero + NAME(tree)(NAME(rms), &terms, 0, n).a) / (T)n;
-            EACH y[i] -= x[i] * of.b * along;
+            T along = ((T)zero + found.a) / (T)n;
+            T total = job->n ? ((T)zero + found.b) / (T)n : 0;
+            EACH y[i] = (g[i] * w[i] - total - (x[i] - of.a) * of.b * along) * of.b;
         }
         if (job->a[4])
             memcpy((T *)job->a[4] + item * 2 * n, to_w, 2 * n * sizeof(T));
