@@ -1,6 +1,7 @@
 """Comparing the bits of a compiled call with those of the function's own call."""
 
 import operator
+import random as python_random
 from collections import deque
 from collections.abc import MutableSequence
 from contextlib import suppress
@@ -10,12 +11,12 @@ from types import MappingProxyType
 from .._tensor import Tensor
 from ..autograd.graph import Leaf, Node
 from ..backends import backend_of, namespace_of
+from ..backends.numpy.random import global_generator
 from ..nn.module import Module
 from ..optim.optimizer import ParameterState
 from ..random import Generator, _generators
 from ..transforms.trees import flatten
 from .cells import ABSENT, Exactly, hold
-from .draws import foreign_states, restore_foreign
 from .libraries import slots_of
 from .reach import Reach
 from .recording import nodes_of
@@ -40,7 +41,7 @@ class Snapshot:
             stack += self._keep(stack.pop())
         known = [x for x in reach.seen.values() if isinstance(x, Generator)]
         self.generators = [(g, g.get_state()) for g in {*_generators.values(), *known}]
-        self.foreign = foreign_states(reach.foreign_generators)
+        self.states = python_random.getstate(), global_generator().get_state()
         self.cells = [(cell, value) for cell, value, how in reach.guards if how == "same"]
         self.missing = [cell for cell, _, how in reach.guards if how == "missing"]
 
@@ -94,7 +95,8 @@ class Snapshot:
                     object.__setattr__(x, name, value)
         for g, state in self.generators:
             g.set_state(state)
-        restore_foreign(self.foreign)
+        python_random.setstate(self.states[0])
+        global_generator().set_state(self.states[1])
         for cell, value in self.cells:
             is_read_only = isinstance(cell.container, MappingProxyType)
             if not is_read_only and not hold([(cell, value, "same")]):

@@ -1,10 +1,4 @@
-"""Random draws that each run of a program makes anew, and the generators of other libraries."""
-
-import pickle
-import random as python_random
-from functools import partial
-
-from ..backends.numpy.random import global_generator
+"""Random draws that each run of a program makes anew."""
 
 
 class Draw:
@@ -24,33 +18,3 @@ class Draw:
     def by_key(self, key, args):
         """Draw with this key."""
         return getattr(self.generator.source.with_key(key), self.__name__)(*args)
-
-
-def has_state(x):
-    """Whether ``x`` is a random generator of Python, NumPy or another library."""
-    return any(hasattr(type(x), name) for name in ("bit_generator", "setstate", "set_state"))
-
-
-def foreign_states(generators):
-    """Pairs of a generator and its state, for these and for the global ones of Python and NumPy."""
-    return [(g, _access(g)[0]()) for g in (python_random, global_generator(), *generators)]
-
-
-def _access(generator):
-    """Functions that get and set a generator's state, in a form that can be compared by ``==``."""
-    if hasattr(generator, "getstate"):
-        return generator.getstate, generator.setstate
-    if hasattr(generator, "get_state"):
-        get, put = generator.get_state, generator.set_state
-    else:
-        bits = generator.bit_generator
-        get, put = partial(getattr, bits, "state"), partial(setattr, bits, "state")
-    return lambda: pickle.dumps(get()), lambda state: put(pickle.loads(state))
-
-
-def restore_foreign(states):
-    """Give foreign generators the states that `foreign_states` has returned."""
-    for generator, state in states:
-        get, put = _access(generator)
-        if get() != state:
-            put(state)

@@ -16,7 +16,7 @@ _LIBRARIES = (sys.stdlib_module_names - {"__main__"}) | {
 _COMPUTING = {
     "builtins", "math", "cmath", "operator", "itertools", "functools", "collections", "abc",
     "collections_abc", "heapq", "bisect", "statistics", "struct", "json", "codecs", "string", "re",
-    "sre", "pickle", "copy", "copyreg", "datetime", "fractions", "numbers", "random", "unicodedata",
+    "sre", "pickle", "copy", "copyreg", "datetime", "fractions", "numbers", "unicodedata",
     "zlib", "binascii", "base64", "hashlib", "array", "types", "typing", "enum", "dataclasses",
     "annotationlib", "contextlib", "weakref", "warnings", "os", "posixpath", "ntpath",
     "genericpath", "pathlib", "reprlib", "textwrap", "inspect", "uuid", "argparse", "numpy",
@@ -71,6 +71,8 @@ def reaches_out(name):
 def only_computes(name):
     """Whether the functions of a module are known to only compute."""
     top = name.partition(".")[0].removeprefix("_")
+    if name.startswith("numpy.random"):
+        return False
     return top in _COMPUTING or top.startswith(_NAMED_TUPLE)
 
 

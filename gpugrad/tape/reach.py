@@ -31,7 +31,6 @@ from ..random import Generator
 from ..transforms.custom import custom_vjp
 from .cells import SIMPLE, Cell, can_vary, content_of, hold, is_compared
 from .code import facts_of, imported
-from .draws import has_state
 from .libraries import computes, is_own, module_of, reaches_out, slots_of, takes_stand_ins
 
 # Instances of these never change.
@@ -107,8 +106,7 @@ class Reach:
         self.tensors, self.seen = {}, {}
         self.arrays, self.containers, self.guards, self.refusals = [], [], [], []
         self.optimizers, self.schedulers = [], []
-        # The latter are functions and classes, whose names and docstrings code may read.
-        self.foreign_generators, self._described = [], []
+        self._described = []
         self.codes = set()  # of all functions of the program
         self.not_imported = []  # modules that the functions may import for the first time
         # Unions of the `Facts` of all functions.
@@ -314,8 +312,6 @@ class Reach:
                 self._walk(getattr(x, name), Cell("attr", x, name))
         elif is_own(module_of(kind)):
             self._object_or_container(x)
-        elif has_state(x):
-            self.foreign_generators.append(x)
         elif _is(x, Listener):
             self._walk(x.mode, Cell("attr", x, "mode"))
             for p in x.tensors:
@@ -458,8 +454,8 @@ class Reach:
 
         The `Witness` sees that function when it runs.
         """
-        is_function = _is(value, types.BuiltinFunctionType)
-        if is_function and _is(value.__self__, types.ModuleType) and name not in self.passed:
+        is_called = _is(value, types.BuiltinFunctionType) and name not in self.passed
+        if is_called and (_is(value.__self__, types.ModuleType) or not computes(value)):
             self._guard(cell, value)
         else:
             self._walk(value, cell, name)

@@ -15,7 +15,6 @@ from ..backends import backend_of, namespace_of
 from ..transforms.trees import flatten_each
 from .cells import ABSENT, Cell, Exactly, is_compared
 from .derivatives import Graph, plan_for
-from .draws import foreign_states
 from .libraries import is_own, module_of
 from .numbers import Number
 from .reach import Reach
@@ -140,7 +139,6 @@ class _Recording:
         seen = [t.codes for t in self.known if t.signature == signature]
         own = reach.codes if reach.follows_code else None
         witness, tape = Witness(recorder, own, *seen[:1]), None
-        foreign = foreign_states(reach.foreign_generators) if witness.is_needed else None
         try:
             try:
                 thread.recorder = recorder
@@ -151,11 +149,6 @@ class _Recording:
                     result = self.function(*traced, **named)
             finally:
                 self._leave()
-            if foreign and foreign != foreign_states(reach.foreign_generators):
-                recorder.stop(
-                    "it draws random numbers from Python or another library; draw them with "
-                    "gpugrad.random, or pass them as arguments"
-                )
             if recorder.has_failed:
                 recorder.stop("it handles an error of a call, which depends on values", "once")
             facts = witness.facts()

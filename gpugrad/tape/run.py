@@ -21,7 +21,7 @@ from .fusion import joined
 from .kernels import install, segments
 from .memory_plan import MemoryPlan, without_scalars
 from .stage import take_hyper
-from .steps import Steps, step_name
+from .steps import Steps
 from .tape import is_container, signature_of, values_in
 
 # What computing a number raises that the function might not compute at all.
@@ -31,9 +31,8 @@ _NO_NUMBER = *ABSENT, ArithmeticError
 class Failed(Exception):
     """Raised if a call of a program fails, before the program has changed anything."""
 
-    def __init__(self, step, error):
-        name = step_name(step)
-        super().__init__(f"{name} raised {type(error).__name__}: {error}".removesuffix(": "))
+    def __init__(self, error):
+        super().__init__(f"{type(error).__name__}: {error}".removesuffix(": "))
 
 
 def warn_of(failure, function, what="its calls"):
@@ -455,12 +454,12 @@ class Program(Steps):
             return False
 
     def _run(self):
-        regs, tape, step, states, undo = self.regs, self.tape, None, None, ()
+        regs, tape, states, undo = self.regs, self.tape, None, ()
         try:
             for step in self._checks:
                 step()
         except Exception as error:
-            raise Failed(step, error) from error
+            raise Failed(error) from error
         if tape.generators:
             if self._is_fallible and not tape.communicates:
                 states = [(g, g.get_state()) for g in tape.generators]
@@ -482,7 +481,7 @@ class Program(Steps):
                 raise
             for g, state in states or ():
                 g.set_state(state)
-            raise Failed(step, error) from error
+            raise Failed(error) from error
         if self._places:
             writes.note(self._places)
         for step in self._after:

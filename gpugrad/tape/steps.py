@@ -10,7 +10,7 @@ import operator
 from functools import partial
 from operator import itemgetter
 
-from .tape import Value, name_of, replaced, values_in
+from .tape import Value, replaced, values_in
 
 _FIXED = ("number", "scalar", "array")  # kinds of values that may be the same in all runs
 
@@ -106,22 +106,20 @@ class Steps:
             fixed = [x if type(x) is Value else self._filled(x) for x in args]
             return on_registers(function, self.regs, [self.slot(x) for x in fixed])
         regs, get, named = self.regs, self.maker(args), self.maker(kwargs or {})
-        return _named(lambda: function(*get(regs), **named(regs)), function)
+        return lambda: function(*get(regs), **named(regs))
 
     def _put(self, call, slots):
         """A step that puts what ``call()`` returns into a register, or into several."""
         regs = self.regs
-        if type(slots) is int:
 
-            def step():
-                regs[slots] = call()
-        else:
+        def put():
+            regs[slots] = call()
 
-            def step():
-                for at, result in zip(slots, call(), strict=True):
-                    regs[at] = result
+        def put_several():
+            for at, result in zip(slots, call(), strict=True):
+                regs[at] = result
 
-        return _named(step, call)
+        return put if type(slots) is int else put_several
 
     # Binding to memory
 
@@ -216,7 +214,7 @@ class Steps:
     def _into(self, call, target):
         """A step that calls the function as it is, and copies the result into ``target``."""
         compute, copy = self.caller(call.function, call.args, call.kwargs), self.binder.copy_into
-        return _named(lambda: copy(target, compute()), compute)
+        return lambda: copy(target, compute())
 
     def _bound_write(self, call):
         """The steps of a call that overwrites its first argument; None if it cannot be bound."""
@@ -249,23 +247,9 @@ def on_registers(function, regs, slots):
     """A function without arguments that calls ``function`` on the contents of registers."""
     if len(slots) == 1:
         (a,) = slots
-        return _named(lambda: function(regs[a]), function)
+        return lambda: function(regs[a])
     get = itemgetter(*slots)
-    return _named(lambda: function(*get(regs)), function)
-
-
-def _named(step, function):
-    """The step, with the attribute ``func`` that a `partial` has too, for `step_name`."""
-    step.func = function
-    return step
-
-
-def step_name(step):
-    """The name of the function that a step calls, for an error message."""
-    while hasattr(step, "func"):
-        named = [x for x in getattr(step, "args", ())[:2] if hasattr(x, "__name__")]
-        step = (*named, step.func)[0]
-    return name_of(step) if step is not None else "it"
+    return lambda: function(*get(regs))
 
 
 def _checked(step, name):

@@ -598,9 +598,7 @@ def test_a_program_that_fails_where_its_function_does_not(break_programs):
     for _ in range(3):
         same(compiled(x), doubled(x))
     break_programs(compiled._programs)
-    message = (
-        "doubled ran without .* its calls failed: empty raised MemoryError: there is none. The"
-    )
+    message = "doubled ran without .* its calls failed: MemoryError: there is none. The"
     with pytest.warns(RuntimeWarning, match=message) as found:
         same(compiled(x), doubled(x))
     assert [w.filename for w in found] == [__file__]
@@ -620,7 +618,7 @@ def test_a_backward_program_that_fails(break_programs):
     x.grad = None
     y = compiled(x)
     break_programs(compiled._programs[0].tape.graph.sweeps.programs.values())
-    with pytest.warns(RuntimeWarning, match="calls of its backward pass failed: empty raised Mem"):
+    with pytest.warns(RuntimeWarning, match="calls of its backward pass failed: MemoryError"):
         y.backward()
     same(x.grad, gg.grad(f)(x))
 
@@ -630,7 +628,7 @@ def test_checks_find_programs_that_fail(break_programs):
     compiled(x)
     compiled(x)
     break_programs(compiled._programs)
-    message = "call 3 of doubled raises .* does not raise .*: empty raised MemoryError: there is n"
+    message = "call 3 of doubled raises .* does not raise .*: MemoryError: there is none"
     with pytest.raises(RuntimeError, match=message) as error:
         compiled(x)
     assert type(error.value.__cause__) is MemoryError
