@@ -24,7 +24,7 @@ from ..transforms.trees import unflatten
 from .cells import SIMPLE, keys_of
 from .checking import Snapshot, differences, results
 from .graphs import program_of
-from .reach import CODE, Reach
+from .reach import CODE, Reach, first_change
 from .recording import changing, record, static_fields_of, taken_apart
 from .report import Report
 from .run import Failed, Program, warn_of
@@ -90,7 +90,8 @@ def compile(
     that it names, and all modules, optimizers, schedulers, random generators, containers and
     objects in these. Each call reads the values of tensors, of arguments and of the numbers of
     optimizers anew, and draws new random numbers. It compares everything else by type and value,
-    and if something has changed, it records the function again. So a function that reads a learning
+    but for attributes that the code which ran does not name, and if something has changed, it
+    records the function again. So a function that reads a learning
     rate itself is recorded for each of its values, and one that names raw arrays, of 16 MB at most,
     for each of their contents. Functions, classes and modules of installed libraries are constants.
 
@@ -290,7 +291,7 @@ class Compiled(Generic[P, R]):
                 if result is not _MISS:
                     return result
             tapes = [t for t in self._tapes if t.structure == structure]
-            known = [t for t in tapes if t.reach.first_change() is None]
+            known = [t for t in tapes if first_change(t.guards) is None]
             is_first, self._is_new = self._is_new, False
             call = leaves, structure, args, kwargs
             recorded = record(function, self._state, *call, known, is_first)
@@ -347,7 +348,7 @@ class Compiled(Generic[P, R]):
         last, previous = self._tapes[:2]
         pairs = zip(last.signature[0], previous.signature[0], strict=False)
         differing = [f"argument {i}" for i, (x, y) in enumerate(pairs) if x != y]
-        return ", ".join(differing) or str(previous.reach.first_change() or "its state")
+        return ", ".join(differing) or str(first_change(previous.guards) or "its state")
 
     def _give_up(self, why):
         self._given_up = True

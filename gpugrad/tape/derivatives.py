@@ -281,7 +281,7 @@ class Sweeps:
         if recorder.reason is not None:
             return None
         tape = Tape(
-            recorder, device=self._device, reach=SimpleNamespace(guards=[], optimizers=[]),
+            recorder, device=self._device, guards=[], reach=SimpleNamespace(optimizers=[]),
             argument_of={}, leaves=[("array", None)] * len(given),
             results=[*map(self._result, found)],
         )  # fmt: skip

@@ -58,6 +58,8 @@ _OF_INTERPRETER = {
     "__globals__", "__builtins__", "__context__", "f_globals", "f_locals", "f_builtins", "f_back",
     "tb_frame", "gi_frame", "exc_info", "bit_generator", "getstate", "get_state",
 }  # fmt: skip
+# With these, libraries read attributes that the code does not name.
+_READING = {"format", "format_map", "dump", "dumps", "__reduce__", "__reduce_ex__", "__getstate__"}
 # With these, code may use memory beyond a view.
 _BEYOND = ("base", "as_strided", "__array_interface__")
 _CLOSED_OVER = (
@@ -89,6 +91,14 @@ _OF_GENERATORS = {"device", "backend", "source", "_keys"}
 _OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_unread_skip", "_skips"}
 
 
+def first_change(guards):
+    """The first place whose value has changed, or None."""
+    if hold(guards):
+        return None
+    place = next((guard[0] for guard in guards if not hold([guard])), None)
+    return place if place is None or _is(place, Cell) else _a(place)
+
+
 class Reach:
     """Everything that can be reached from ``roots``, and from the arguments' leaves and containers.
 
@@ -97,14 +107,12 @@ class Reach:
     arrays: the raw arrays.
     guards: see `cells`.
     containers: lists, dicts, sets and deques.
-    refusals: pairs of a name and a reason not to compile the function. The reason applies if the
-        code that runs uses the name, or always if it is None.
     """
 
     def __init__(self, roots, leaves=(), nodes=(), follows_code=True):
         self.follows_code = follows_code
         self.tensors, self.seen = {}, {}
-        self.arrays, self.containers, self.guards, self.refusals = [], [], [], []
+        self.arrays, self.containers, self.guards = [], [], []
         self.optimizers, self.schedulers = [], []
         self._described = []
         self.codes = set()  # of all functions of the program
@@ -115,11 +123,20 @@ class Reach:
         self.reads_outside = False  # whether something else than code may look up attributes
         self.reads_changing = False  # whether there is a text by which it may find `_BY_TEXT`
         self.strict = None  # the name of a function that may take arrays of NumPy's own type only
-        self._name = None  # the name by which code finds the present object
-        self._named_only = {*OF_SCHEDULES, *_BEYOND}  # see `refusal`
+        # Why the function cannot be compiled: tuples of the id of an object, a name, the reason,
+        # and whether the `Witness` sees each use of the object. See `in_use`.
+        self._refusals = []
+        # By the id of each object, or None for the roots, what it leads to: tuples of an id, the
+        # name by which code finds it there, and whether libraries find it without that name.
+        self._edges = defaultdict(list)
+        self._origins = []  # for each guard the id of the object and the name in it, or None
+        self._at = None  # the id of the present object
+        # Whether libraries read its attributes without naming them. If it is a module, gpugrad so
+        # reads these, and all that are not simple; otherwise the names are None.
+        self._is_open, self._open_names = False, None
         self._python_modules = {}  # by id, each module and the names that were looked up in it
         self._globals = {}  # by id, dicts of globals and the names that functions miss there
-        self._found = deque()  # objects to visit, each with the name by which code finds it
+        self._found = deque()  # objects to visit
         for x in roots:
             self._walk(x)
         for x in leaves:
@@ -133,33 +150,55 @@ class Reach:
             self._walk(kind)
         self._visit_all()
         for names, absent in self._globals.values():
-            self.guards.append((names, frozenset(absent), "lacks"))
+            self.guard(names, frozenset(absent), "lacks")
         for x in self._described:
+            self._at = id(x)
             for name in self.names.intersection(_DESCRIPTIONS):
                 self._walk(getattr(x, name), Cell("attr", x, name), name)
         self._visit_all()
         if not self.names.isdisjoint(("isinstance", "issubclass")):
-            self._guard(abc, abc.get_cache_token(), "registrations")
-
-    def first_change(self):
-        """The first place whose value has changed, or None."""
-        if hold(self.guards):
-            return None
-        place = next((guard[0] for guard in self.guards if not hold([guard])), None)
-        return place if place is None or _is(place, Cell) else _a(place)
+            self.guard(abc, abc.get_cache_token(), "registrations")
 
     def refusal(self, names, computes_names=False):
         """Why the function cannot be compiled if its code uses these names, or None.
 
-        computes_names: whether it may use any other name too. What schedulers change is guarded
-            then. Memory beyond a view, and objects whose every use the `Witness` sees, are only
-            looked for by name.
+        computes_names: whether it may use any other name too. Memory beyond a view, objects whose
+            every use the `Witness` sees, and what schedulers change, which is guarded then, are
+            only looked for by name.
         """
-        for name, why in self.refusals:
-            is_computed = computes_names and name not in self._named_only
-            if name is None or name in names or is_computed:
+        by_name = found = self._reached(names)
+        if computes_names:
+            found = self._reached({name for x in self._edges.values() for _, name, _ in x})
+        for at, name, why, is_seen in self._refusals:
+            by_code, by_any = by_name if is_seen else found
+            is_used = name is None or name in names or (computes_names and not is_seen)
+            if is_used and at in (by_code if name is None else by_any):
                 return why
         return None
+
+    def found_by(self, names):
+        """The guards that matter to code with these names, and the ids of what it may read."""
+        if not _READING.isdisjoint(names):
+            return [*self.guards], {*self.seen}
+        _, found = self._reached(names)
+        pairs = zip(self.guards, self._origins, strict=True)
+        return [x for x, (at, k) in pairs if at in found and (k is None or k in names)], found
+
+    def _reached(self, names):
+        """The ids of what code with these names finds, and of what libraries find for it too."""
+        by_code, by_any, stack = {None}, {None}, [None]
+        while stack:
+            at = stack.pop()
+            for x, name, is_open in self._edges.get(at, ()):
+                is_found = at in by_code if name is None else name in names
+                if (is_found and x not in by_code) or (
+                    x not in by_any and (is_found or is_open or name is None)
+                ):
+                    by_any.add(x)
+                    if is_found:
+                        by_code.add(x)
+                    stack.append(x)
+        return by_code, by_any
 
     def guard_arrays(self, given):
         """Guard the contents of all raw arrays; returns why that is impossible, or None.
@@ -169,16 +208,21 @@ class Reach:
         for x in (*self.arrays, *given):
             if getattr(x.dtype, "hasobject", False):
                 return "it uses an array of Python objects"
-        if sum([backend_of[type(x)].nbytes(x) for x in self.arrays]) > _MOST_BYTES:
-            return "it names large raw arrays; make them tensors, with gpugrad.asarray"
-        for x in self.arrays:
-            self.guards.append((x, content_of["array"](x), "array"))
+        total = 0
+        for x in sorted(self.arrays, key=lambda x: backend_of[type(x)].nbytes(x)):
+            self._at, total = id(x), total + backend_of[type(x)].nbytes(x)
+            if total > _MOST_BYTES:
+                self._refuse("it names large raw arrays; make them tensors, with gpugrad.asarray")
+            else:
+                self.guard(x, content_of["array"](x), "array")
             if getattr(x, "base", None) is not None:
-                self.refusals += [(name, f"it reads {name} of a raw array") for name in _BEYOND]
+                for name in _BEYOND:
+                    self._refuse(f"it reads {name} of a raw array", name, is_seen=True)
+        self._at = None
         return None
 
-    def _refuse(self, what):
-        self.refusals.append((self._name, what))
+    def _refuse(self, what, name=None, is_seen=False):
+        self._refusals.append((self._at, name, what, is_seen))
 
     def tensor(self, x):
         if id(x) in self.tensors:
@@ -189,28 +233,36 @@ class Reach:
                 self._items(table)
             self._walk(watch.listener, Cell("attr", watch, "listener"))
 
-    def _guard(self, place, value, how="same"):
+    def guard(self, place, value, how="same", name=None):
+        """Guard a place, which code finds in the present object by this name, if it has one."""
         self.guards.append((place, value, how))
+        self._origins.append((self._at, name))
 
     def _walk(self, x, cell=None, name=None):
         """Have `_visit_all` visit ``x``, which code finds by this name in ``cell``."""
+        names = self._open_names
+        is_open = self._is_open or (names is not None and (name in names or not _is_simple(x)))
         if cell is not None:
-            self._guard(cell, x)
-        self._found.append((x, name or self._name))
+            self.guard(cell, x, name=None if is_open else name)
+        self._found.append(x)
+        self._edges[self._at].append((id(x), name, is_open))
 
     def _visit_all(self):
         """Visit everything that was found, and all that it refers to."""
         while self._found:
             while self._found:
-                x, self._name = self._found.popleft()
+                x = self._found.popleft()
+                self._at, self._is_open, self._open_names = id(x), True, None
                 self._visit(x)
-            self._name = None
+            self._is_open = False
             self._all_python_modules()
+            self._at = None
 
     def _visit(self, x):
         kind = type(x)
         if kind is slice:
-            self._found += [(y, self._name) for y in (x.start, x.stop, x.step)]
+            for y in (x.start, x.stop, x.step):
+                self._walk(y)
         elif kind is str and x in _BY_TEXT:
             self.reads_changing = True
         if is_compared(kind) and kind is not decimal.Decimal:
@@ -239,7 +291,7 @@ class Reach:
         elif _is(x, LRScheduler):
             self._scheduler(x)
         elif _is(x, Generator):
-            self._guard(vars(x), [*vars(x)], "names")
+            self.guard(vars(x), [*vars(x)], "names")
             if kind is not Generator or vars(x).keys() - _OF_GENERATORS:
                 self._refuse(f"it names {_a(x)} with attributes of its own")
         else:
@@ -248,10 +300,11 @@ class Reach:
     def _all_python_modules(self):
         """Find the members of Python modules that the functions name."""
         for module, known in list(self._python_modules.values()):
+            self._at = id(module)
             values, own = vars(module), is_own(module.__name__)
             if own and not known:
                 known.add("__getattr__")
-                self._guard(values, [*values], "names")
+                self.guard(values, [*values], "names")
                 self._class_of(module)
                 if "__getattr__" in values or type(module) is not types.ModuleType:
                     self._refuse(f"it names {module.__name__}, which finds names by itself")
@@ -266,18 +319,17 @@ class Reach:
                 if own or is_seen or is_small or is_own(module_of(value)):
                     self._named(value, cell, name)
                 else:
-                    self._guard(cell, value)
-                    self._name = name
-                    self._check_foreign(value)
+                    self.guard(cell, value, name=name)
+                    self._check_foreign(value, name)
 
-    def _check_foreign(self, x):
+    def _check_foreign(self, x, name=None):
         """Refuse some objects of libraries that do more than compute."""
         if x is sys.modules:
-            self._refuse("it names sys.modules")
+            self._refuse("it names sys.modules", name)
         elif x is decimal.Decimal:
-            self._refuse("it computes with decimals, whose precision may change")
+            self._refuse("it computes with decimals, whose precision may change", name)
         elif _is(x, type) and not issubclass(x, BaseException) and reaches_out(module_of(x)):
-            self._refuse(f"it names {x.__name__}, which may read or change what is outside")
+            self._refuse(f"it names {x.__name__}, which may read or change what is outside", name)
 
     def _other(self, x):
         kind = type(x)
@@ -307,7 +359,7 @@ class Reach:
             self._refuse("it names a weak reference, whose object may be gone in a later call")
         elif _has(kind, "__wrapped_function__"):  # another compiled function
             self._walk(x.__wrapped_function__)
-            self._guard(vars(x), [*vars(x)], "names")
+            self.guard(vars(x), [*vars(x)], "names")
             for name in [name for name in vars(x) if not name.startswith("_")]:
                 self._walk(getattr(x, name), Cell("attr", x, name))
         elif is_own(module_of(kind)):
@@ -315,7 +367,7 @@ class Reach:
         elif _is(x, Listener):
             self._walk(x.mode, Cell("attr", x, "mode"))
             for p in x.tensors:
-                self.tensor(p)
+                self._walk(p)
         elif not _is(x, _IMMUTABLE) and not any(_has(kind, name) for name in _OF_DTYPES):
             self._object_or_container(x)
 
@@ -338,9 +390,8 @@ class Reach:
             if is_own(module_of(kind)):
                 self.strict = getattr(x, "__name__", kind.__name__)
             if not callable(x) or not (hasattr(x, "__name__") or module_of(kind) in known):
-                if reaches_out(module_of(kind)):
-                    self._named_only.add(self._name)
-                self._refuse(f"it names {_a(x)}, into which compile cannot look")
+                is_seen = reaches_out(module_of(kind))
+                self._refuse(f"it names {_a(x)}, into which compile cannot look", None, is_seen)
 
     def _items(self, x, are_named=False):
         """Visit the items of a container, and guard its keys or its length.
@@ -355,7 +406,7 @@ class Reach:
         if not _is(x, (tuple, frozenset)):
             self.containers.append(x)
             how = "names" if are_named else "keys" if is_set or is_dict else "len"
-            self._guard(x, content_of[how](x), how)
+            self.guard(x, content_of[how](x), how)
         pairs = [*x.items()] if is_dict else [*enumerate(x)]
         if len(pairs) > _LARGEST and not all(is_compared(type(item)) for _, item in pairs):
             self._refuse(f"it names a {type(x).__name__} of more than {_LARGEST} items")
@@ -363,12 +414,16 @@ class Reach:
         for key, item in pairs:
             if type(key) is not str:
                 self._walk(key)
-            self._walk(item, Cell("item", x, key) if has_cells else None, are_named and key)
+            cell = Cell("item", x, key) if has_cells else None
+            self._walk(item, cell, key if are_named else None)
 
     def _object(self, x):
         """Visit the attributes of an instance whose class looks them up in the ordinary way."""
+        self._is_open = not _is_read_by_name(type(x))
+        if not self._is_open and _is(x, Module):
+            self._open_names = {*dir(Module), *x._buffer_names}
         if (values := getattr(x, "__dict__", None)) is not None:
-            self._guard(Cell("attr", x, "__dict__"), values)
+            self.guard(Cell("attr", x, "__dict__"), values)
             self._items(values, True)
         if len({*slots_of(type(x))}) < len(slots_of(type(x))):
             self._refuse(f"it names {_a(x)}, two of whose classes have the same slot")
@@ -379,11 +434,11 @@ class Reach:
             if hasattr(x, name):
                 self._walk(getattr(x, name), cell, name)
             else:
-                self._guard(cell, True, "missing")
+                self.guard(cell, True, "missing")
         self._class_of(x)
 
     def _class_of(self, x):
-        self._guard(Cell("attr", x, "__class__"), type(x))
+        self.guard(Cell("attr", x, "__class__"), type(x))
         self._walk(type(x))
 
     def _function(self, function):
@@ -419,13 +474,14 @@ class Reach:
         self.asks_types |= any(x.asks_types for x in facts)
         self.reads_arrays |= any(x.reads_arrays for x in facts)
         self.computes_names |= any(x.computes_names for x in facts)
-        self._guard(Cell("attr", function, "__code__"), function.__code__)
+        self.guard(Cell("attr", function, "__code__"), function.__code__)
         freevars = function.__code__.co_freevars
+        self._is_open = False
         for name, cell in zip(freevars, function.__closure__ or (), strict=True):
             try:
                 value = cell.cell_contents
             except ValueError:
-                self._guard(Cell("attr", cell, "cell_contents"), True, "missing")
+                self.guard(Cell("attr", cell, "cell_contents"), True, "missing")
             else:
                 self._walk(value, Cell("attr", cell, "cell_contents"), name)
         for name in {name for x in facts for name in x.read}:
@@ -441,10 +497,12 @@ class Reach:
                 continue
             module, cell = sys.modules[name], Cell("item", sys.modules, name)
             if _is(module, types.ModuleType):
-                self._guard(cell, module)
+                self.guard(cell, module)
+                self._edges[self._at].append((id(module), None, False))
                 self._python_modules.setdefault(id(module), (module, set()))
             else:  # None, which forbids the import, or an object in the place of a module
                 self._walk(module, cell)
+        self._is_open = True
         for name in ("__defaults__", "__kwdefaults__"):
             self._walk(getattr(function, name), Cell("attr", function, name))
         self._items(vars(function), True)
@@ -456,7 +514,7 @@ class Reach:
         """
         is_called = _is(value, types.BuiltinFunctionType) and name not in self.passed
         if is_called and (_is(value.__self__, types.ModuleType) or not computes(value)):
-            self._guard(cell, value)
+            self.guard(cell, value, name=name)
         else:
             self._walk(value, cell, name)
 
@@ -466,24 +524,28 @@ class Reach:
             self._check_foreign(kind)
             return
         self._described.append(kind)
-        self._guard(vars(kind), [*vars(kind)], "names")
-        self._guard(Cell("attr", kind, "__mro__"), kind.__mro__)
+        self.guard(vars(kind), [*vars(kind)], "names")
+        self.guard(Cell("attr", kind, "__mro__"), kind.__mro__)
+        # gpugrad calls methods of the classes that derive from its own.
+        self._is_open = issubclass(kind, Module) or not _is_read_by_name(kind)
         for name, value in list(vars(kind).items()):
             if name == "_abc_impl":
-                self._guard(kind, abc.get_cache_token(), "registrations")
-            elif name not in _OF_CLASSES:
-                self._walk(value, Cell("class", kind, name), name)
+                self.guard(kind, abc.get_cache_token(), "registrations")
+            elif name not in _OF_CLASSES:  # Python itself uses special names
+                found_by = None if name.startswith("__") else name
+                self._walk(value, Cell("class", kind, name), found_by)
         for other in (*kind.__mro__[1:], type(kind)):
             self._walk(other)
 
     def _scheduler(self, scheduler):
         self.schedulers.append(scheduler)
         values = vars(scheduler)
-        self._guard(values, [*values], "names")
+        self.guard(values, [*values], "names")
         self._class_of(scheduler)
         for name in OF_SCHEDULES:
             if hasattr(scheduler, name):
-                self.refusals.append((name, f"it reads {name} of a scheduler, which steps change"))
+                what = f"it reads {name} of a scheduler, which steps change"
+                self._refuse(what, name, is_seen=True)
         for name, value in values.items():
             if name not in OF_SCHEDULES:
                 self._walk(value, Cell("item", values, name), name)
@@ -495,23 +557,24 @@ class Reach:
             self._walk(optimizer.optimizer, Cell("item", values, "optimizer"))
             return
         self.optimizers.append(optimizer)
-        self._guard(values, [*values], "names")
+        self.guard(values, [*values], "names")
         for name, value in list(values.items()):
             cell = Cell("item", values, name)
             if name in ("param_groups", "_states"):
-                self._guard(cell, value)
+                self.guard(cell, value)
             elif name == "_history":  # an attribute of LBFGS
                 why = "it reads the state of LBFGS, which its steps change"
-                self.refusals += [(reader, why) for reader in (name, "state_dict", "__dict__")]
+                for reader in (name, "state_dict", "__dict__"):
+                    self._refuse(why, reader)
             elif name not in _OF_OPTIMIZERS:
                 self._walk(value, cell, name)
-        self._guard(optimizer.param_groups, len(optimizer.param_groups), "len")
+        self.guard(optimizer.param_groups, len(optimizer.param_groups), "len")
         for i, group in enumerate(optimizer.param_groups):
-            self._guard(Cell("item", optimizer.param_groups, i), group)
-            self._guard(group, len(group), "len")
+            self.guard(Cell("item", optimizer.param_groups, i), group)
+            self.guard(group, len(group), "len")
             for name, value in group.items():
                 if not can_vary(value):
-                    self._guard(Cell("item", group, name), value)
+                    self.guard(Cell("item", group, name), value)
             self._items(group["params"])
         self._class_of(optimizer)
 
@@ -530,6 +593,20 @@ def _is_plain(kind):
         base in _PLAIN or is_own(room) or room.partition(".")[0] in _PLAIN_ROOMS
         for base, room in rooms
     )
+
+
+@functools.cache
+def _is_read_by_name(kind):
+    """Whether no library reads attributes of instances without naming them, as copying does."""
+    rooms = {module_of(base) for base in kind.__mro__ if base not in (object, Module)}
+    is_special = _has(kind, "__dataclass_fields__") or _has(kind, "__match_args__")
+    return not is_special and all(is_own(room) or room in ("abc", "typing") for room in rooms)
+
+
+def _is_simple(x):
+    """Whether a value is a number, a text, an array or a tensor, or a container of only such."""
+    items = [*x, *x.values()] if type(x) is dict else x if type(x) in (list, tuple, deque) else [x]
+    return all(is_compared(k) or k is Tensor or k in namespace_of for k in map(type, items))
 
 
 def _is(x, kinds):

@@ -84,6 +84,7 @@ class Recorder:
         self.known = {}  # by id, the tensors that the stage has replaced
         self.contents = {}  # by the value of a constant, its array and a copy of the contents
         self.guarded = {backend.buffer(x) for x in self.raw} - {None}  # the memory of raw arrays
+        self.shown = set()  # such memory that is also that of a tensor
         self.has_failed = False  # whether a call has raised an error
         self.has_scheduled = False  # whether a scheduler has stepped
         self.is_scheduling = False  # whether one is stepping
@@ -233,7 +234,7 @@ class Recorder:
             var = self._value(array, source)
             buffer = self.backend.buffer(array)
             if buffer in self.guarded:
-                self.stop("it names a raw array in the memory of a tensor")
+                self.shown.add(buffer)
             kind, var.memory = self._memories.get(buffer, (source.kind, Memory()))
             if buffer is not None:
                 self._memories[buffer] = kind, var.memory

@@ -17,10 +17,10 @@ from .cells import ABSENT, Cell, Exactly, is_compared
 from .derivatives import Graph, plan_for
 from .libraries import is_own, module_of
 from .numbers import Number
-from .reach import Reach
+from .reach import Reach, first_change
 from .recorder import Recorder
 from .stage import Stage
-from .tape import DICTS, LISTS, Input, Tape, Unsupported, signature_of
+from .tape import DICTS, LISTS, Input, Tape, Unsupported, restricted, signature_of
 from .tracing import Traced, copied, real_of
 from .witness import Witness
 
@@ -59,7 +59,8 @@ def record(
     own = {*map(id, nodes)}
     things = [x for x in leaves if id(x) not in own]
     # A plain structure has nothing but tensors, arrays and simple values.
-    if known and state is None and type(structure) is int and not known[0].reach.arrays:
+    is_plain = known and state is None and type(structure) is int and not known[0].reach.arrays
+    if is_plain and first_change(known[0].reach.guards) is None:
         reach = whole = known[0].reach
     else:
         reach = whole = Reach([function], things, nodes)
@@ -111,6 +112,8 @@ class _Recording:
     def __init__(self, function, stage, given, known):
         self.function, self.stage, self.given, self.known = function, stage, given, known
         self.recorder, self.reach, self.placed = stage.recorder, stage.reach, []
+        # What the code that ran may read: guards, and the ids of tensors.
+        self.guards, self.read = [*stage.reach.guards], {*stage.reach.tensors}
 
     def run(self, leaves, structure, args, kwargs):
         try:
@@ -120,7 +123,7 @@ class _Recording:
             recorder, stage = self.recorder, self.stage
             recorder.forget()
             stage.forget()
-            self.given, self.placed = None, []
+            self.given, self.placed, self.guards = None, [], []
             is_kept = recorder.release()
         if is_kept:
             if recorder.is_shared:
@@ -134,9 +137,9 @@ class _Recording:
 
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
-        signature = signature_of(leaves, reach, recorder.raw, recorder.backend)
+        signature = signature_of(leaves, reach, recorder.backend)
         was_recording = thread.recording
-        seen = [t.codes for t in self.known if t.signature == signature]
+        seen = [t.codes for t in self.known if restricted(signature, t.read) == t.signature]
         own = reach.codes if reach.follows_code else None
         witness, tape = Witness(recorder, own, *seen[:1]), None
         try:
@@ -151,18 +154,20 @@ class _Recording:
                 self._leave()
             if recorder.has_failed:
                 recorder.stop("it handles an error of a call, which depends on values", "once")
-            facts = witness.facts()
+            facts, others = witness.facts()
             names = frozenset().union(*[x.names for x in facts])
             computes_names = reach.reads_outside or any(x.computes_names for x in facts)
             recorder.stop(reach.refusal(names, computes_names))
+            if not (computes_names or any(x.computes_names for x in others)):
+                self.guards, self.read = reach.found_by(names.union(*[x.names for x in others]))
             if thread.recording is not was_recording:
                 recorder.stop("it switches the recording of gradients")
             self.codes = witness.codes
             if (computes_names and reach.reads_changing) or any(
                 x.reads_groups for x in witness.codes.values()
             ):
-                stage.guard_groups()
-            stage.check_schedules()
+                self.guards += stage.groups_guards()
+            stage.check_schedules(self.guards)
             if recorder.reason is None:
                 tape = self._tape(structure, result, signature)
         finally:  # again, in case Ctrl-C has interrupted the first time
@@ -205,7 +210,7 @@ class _Recording:
         recorder, stage, reach = self.recorder, self.stage, self.reach
         if any(is_own(name) and name in sys.modules for name in reach.not_imported):
             recorder.stop("it imports a module", True)
-        if self.given.first_change() is not None:
+        if first_change(self.given.guards) is not None:
             recorder.stop("it changes a list, a dict or an object that is an argument")
         try:
             parts, (result_structure,), nodes = taken_apart([result], "result")
@@ -216,16 +221,21 @@ class _Recording:
         live = {i: x for i, x in enumerate(parts) if results[i][0] == "tensor" and x.node}
         if live and recorder.reason is None:
             graph = Graph(self.function, recorder, stage, live)
+        self.read.update([id(x) for x, *_ in (*stage.rebound, *stage.gradients)])
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
         tensors = []
         for key, (x, _, traced, node, grad) in stage.originals.items():
             at, source = stage.arguments.get(key), traced.var.source
-            if at is None:
+            if at is not None:
+                if source.holder is not at:
+                    recorder.stop("an argument has the array of another tensor", True)
+            elif key in self.read:
                 leaf = node if type(node) is Leaf else None
                 watch = leaf and leaf.watch
                 tensors.append((x, node, leaf, watch, grad is not None, key not in moving))
-            elif source.holder is not at:
-                recorder.stop("an argument has the array of another tensor", True)
+        raw = [x for x in recorder.raw if id(x) in self.read]
+        if not recorder.shown.isdisjoint(map(recorder.backend.buffer, raw)):
+            recorder.stop("it names a raw array in the memory of a tensor")
         recorder.check_constants(recorder.contents)
         devices = {*recorder.used_devices, *recorder.devices.values()}
         if recorder.several_devices and len(devices) > 1:
@@ -234,10 +244,11 @@ class _Recording:
         if recorder.reason is not None:
             return None
         return Tape(
-            recorder, signature=signature, structure=structure, result_structure=result_structure,
-            is_recording=thread.recording,
+            recorder, signature=restricted(signature, self.read), structure=structure,
+            result_structure=result_structure, is_recording=thread.recording,
             device=next(iter(devices)) if recorder.several_devices and devices else None,
-            codes=self.codes, reach=reach, leaves=[row for row, _ in signature[0]],
+            codes=self.codes, reach=reach, guards=self.guards, read=self.read, raw=raw,
+            leaves=[row for row, _ in signature[0]],
             argument_of=stage.arguments, tensors=tensors,
             same_counts=stage.same_counts, optimizers=stage.stepped,
             rebound=stage.rebound, gradients=stage.gradients, changed=stage.changed,

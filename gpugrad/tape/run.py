@@ -22,7 +22,7 @@ from .kernels import install, segments
 from .memory_plan import MemoryPlan, without_scalars
 from .stage import take_hyper
 from .steps import Steps
-from .tape import is_container, signature_of, values_in
+from .tape import is_container, restricted, signature_of, values_in
 
 # What computing a number raises that the function might not compute at all.
 _NO_NUMBER = *ABSENT, ArithmeticError
@@ -61,7 +61,7 @@ class Program(Steps):
         self.native = self.backend.native() if tape.has_kernels else None
         self.context = self.backend.sweep_context or nullcontext
         self._owner, self._lock = None, RLock()
-        self._guards = rows_of(tape.reach.guards)
+        self._guards = rows_of(tape.guards)
         targets = [x.root().source for call in tape.calls for x in call.targets()]
         written = [(s.holder, s.kind) for s in targets if s is not None]
         changed = [x for x, *_ in (*tape.rebound, *tape.gradients, *written)]
@@ -134,7 +134,8 @@ class Program(Steps):
         if any(s.array is not p.array for o in optimizers for p, s in o._states.items()):
             return False
         tape = self.tape
-        return signature_of(leaves, tape.reach, tape.raw, self.backend) == tape.signature
+        signature = signature_of(leaves, tape.reach, self.backend)
+        return restricted(signature, tape.read) == tape.signature
 
     def _fits(self, leaves):
         """Whether the program was made for such a call; puts the call's arrays into registers."""

@@ -15,7 +15,7 @@ from .cells import ABSENT, SIMPLE, Cell, can_vary, hold, same
 from .code import writes
 from .libraries import is_own
 from .numbers import Number
-from .reach import OF_SCHEDULES, Reach
+from .reach import OF_SCHEDULES, Reach, first_change
 from .tape import Input
 from .tracing import Outcome, Traced, real_of
 
@@ -198,13 +198,16 @@ class Stage:
             self.recorder.is_scheduling = False
             recorder.afterwards += [(method, args, kwargs)] if is_step else []
 
-    def check_schedules(self):
-        """Stop if it might matter that a program makes the steps of schedulers last."""
+    def check_schedules(self, guards):
+        """Stop if it might matter that a program makes the steps of schedulers last.
+
+        guards: those of what the function may read.
+        """
         if not self.recorder.has_scheduled:
             return
         stop, found = self.recorder.stop, Reach(self.reach.schedulers)
         groups = {id(group) for optimizer in found.optimizers for group in optimizer.param_groups}
-        for place, value, how in self.reach.guards:
+        for place, value, how in guards:
             if how == "same" and id(place.container) in groups and can_vary(value):
                 stop("it names a hyper-parameter, and a scheduler changes it; read it outside")
         changed = {(id(place.container), place.key) for place, _ in self.changed}
@@ -222,19 +225,19 @@ class Stage:
             if not self.recorder.has_scheduled and _has_changed(optimizer.param_groups[i], before):
                 self.recorder.stop("it changes a hyper-parameter of an optimizer")
 
-    def guard_groups(self):
-        """Guard what groups and schedulers have, since the function's code may read it."""
+    def groups_guards(self):
+        """Guards of what groups and schedulers have, since the function's code may read it."""
+        found = []
         for values in map(vars, self.reach.schedulers):
             names = values.keys() & OF_SCHEDULES
-            self.reach.guards += [(Cell("item", values, k), values[k], "same") for k in names]
+            found += [(Cell("item", values, k), values[k], "same") for k in names]
         for optimizer, i, before, _, _ in self.groups:
             group = optimizer.param_groups[i]
             if _has_changed(group, before):
                 self.recorder.stop("it changes a hyper-parameter of an optimizer")
-            self.reach.guards.append((group, [*before], "names"))
-            self.reach.guards += [
-                (Cell("item", group, name), value, "same") for name, value in before.items()
-            ]
+            found.append((group, [*before], "names"))
+            found += [(Cell("item", group, name), x, "same") for name, x in before.items()]
+        return found
 
     def leave(self):
         """Put everything real back, and note what has changed. A second call does nothing."""
@@ -317,7 +320,7 @@ class Stage:
     def _leave_cells(self):
         """Note which places have new values; stops if a program could not change them so."""
         stop = self.recorder.stop
-        if self.reach.first_change() is None:
+        if first_change(self.reach.guards) is None:
             return
         for place, value, how in self.reach.guards:
             if how != "same":

@@ -267,12 +267,13 @@ class Tape:
     """The recording of a call: the array calls that it made, and all that surrounds them.
 
     structure, result_structure: of the arguments and of the result.
-    signature: what `signature_of` returned before the call.
+    signature: what `signature_of` returned before the call, `restricted` to ``read``.
     leaves: for each leaf of the arguments its row in the signature.
     argument_of: by the id of each Tensor that is an argument but no state, its position.
     is_recording: whether the function left the recording of gradients on.
-    reach: the `Reach` of the function, with its guards.
-    raw: the raw arrays that the function reaches.
+    reach: the `Reach` of the function.
+    guards: those of the places that the code which ran may read.
+    raw: the raw arrays that the code which ran may read.
     codes: see `Witness`.
     calls: the array calls, as `Call`s, in their order.
     prologue: `Call`s that compute numbers; a run makes them before all array calls.
@@ -281,9 +282,10 @@ class Tape:
     inputs: the values that exist before the first call.
     devices: by input, its device, if it is to be compared.
     device: the device of all arrays, if the library has several.
-    tensors: for each tensor of the state a tuple of it, its node, the node again and its ``watch``
-        if that is a `Leaf`, else None twice, whether the tensor has a gradient, and whether it
-        keeps its array.
+    read: the ids of the tensors that the code which ran may read.
+    tensors: for each of those that are state a tuple of it, its node, the node again and its
+        ``watch`` if that is a `Leaf`, else None twice, whether the tensor has a gradient, and
+        whether it keeps its array.
     same_counts: see `Stage`.
     optimizers: those that have made a step.
     generators: the random generators from which the function has drawn.
@@ -393,17 +395,17 @@ _OF_RECORDER = (
 )  # fmt: skip
 
 
-def signature_of(leaves, reach, raw, backend):
+def signature_of(leaves, reach, backend):
     """Everything but the guards that decides which program a call needs; to be compared by ``==``.
 
     Its first item is a list with a pair for each leaf of the arguments: a row for `leaves_hold`,
     and the layout of an array. The kinds of rows are "static" for what must be the same value or
     the same object of the state, "same" for an earlier leaf again, "tensor", "array", and
-    "container" for one that is none of the state.
+    "container" for one that is none of the state. Its second item has a row for each tensor of the
+    state, by id.
 
     leaves: those of the arguments, and the containers that they are in.
     reach: the `Reach` of the function.
-    raw: the raw arrays that the function reaches.
     """
 
     def layout(array):
@@ -412,10 +414,21 @@ def signature_of(leaves, reach, raw, backend):
         return type(array), tuple(array.shape), array.dtype, strides, device
 
     has_devices = backend.several_devices or backend.binder is None
-    state = [*reach.tensors.values()]
-    ids_of_state, tensors = {*reach.tensors, *reach.seen}, [*state]
+    # By the id of an array, and by its memory, the first that has it.
+    owners: dict = {}
+
+    def owners_of(array, owner):
+        memory = "memory", backend.buffer(array)
+        return owners.setdefault(id(array), owner), owners.setdefault(memory, owner)
+
+    state = {}
+    for key, x in reach.tensors.items():
+        has_grad = x.grad is not None
+        state[key] = layout(x.array), id(x.node), has_grad, owners_of(x.array, ("state", key))
+    ids_of_state = {*reach.tensors, *reach.seen}
     given: list = []
     first: dict = {}  # by the id of a leaf, its first position
+    shared = []
     for i, x in enumerate(leaves):
         is_tensor, row = isinstance(x, Tensor), ("array", None)
         array = x.array if is_tensor else x
@@ -430,15 +443,14 @@ def signature_of(leaves, reach, raw, backend):
             row = "container", None
         given.append((row, layout(array) if is_array else None))
         if is_tensor:
-            tensors.append(x)
-    kept = [(id(x), layout(x.array), id(x.node), x.grad is not None) for x in state]
-    # By the id of an array, and by its memory, the position of the first tensor that has it.
-    owners = {("memory", backend.buffer(x)): "raw" for x in raw}
-    shared = []
-    for k, x in enumerate(tensors):
-        memory = "memory", backend.buffer(x.array)
-        shared.append((owners.setdefault(id(x.array), k), owners.setdefault(memory, k)))
-    return given, kept, shared, thread.recording
+            shared.append(owners_of(array, i))
+    return given, state, shared, thread.recording
+
+
+def restricted(signature, tensors):
+    """The signature without the tensors of the state other than these, which are given by id."""
+    given, state, *rest = signature
+    return given, {key: row for key, row in state.items() if key in tensors}, *rest
 
 
 def is_container(x):

@@ -103,8 +103,9 @@ class Witness:
             sys.setprofile(None)
 
     def facts(self):
-        """The `Facts` of the program's own code that has run."""
-        return [facts_of(x.code) for x in self.codes.values() if x.is_own]
+        """The `Facts` of the program's own code that has run, and of that of libraries."""
+        known = [x for x in self.codes.values() if not x.is_inside]
+        return [[facts_of(x.code) for x in known if x.is_own is own] for own in (True, False)]
 
     def _hook(self):
         codes, own = self.codes, self._own

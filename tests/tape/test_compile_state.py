@@ -70,6 +70,45 @@ def test_ordinary_steps_are_compiled(is_inside):
     assert len(step._programs) == 1
 
 
+class Trainer:
+    def __init__(self, step):
+        self.model = nn.Linear(3, 3)
+        self.optimizer = optim.SGD(self.model.parameters(), lr=0.01)
+        self.history, self.last, self.running = [], None, gg.zeros(())
+        self.compiled = gg.compile(getattr(self, step))
+
+    def plain(self, x):
+        loss = (self.model(x) ** 2).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def looking(self, x):
+        return self.plain(x) + len(self.history)
+
+    def fit(self, calls):
+        for i in range(calls):
+            loss = self.compiled(normal(2, 3, seed=i)).detach()
+            self.history.append(loss)
+            self.last, self.best = loss.numpy(), min(loss.item(), getattr(self, "best", math.inf))
+            self.running = self.running + loss
+
+
+class TrainedModule(Trainer, nn.Module):
+    pass
+
+
+@pytest.mark.filterwarnings("error:gpugrad.compile")
+@pytest.mark.parametrize("kind", [Trainer, TrainedModule])
+def test_attributes_that_the_step_does_not_name_may_change(kind):
+    trainer = kind("plain")
+    trainer.fit(20)
+    assert len(trainer.compiled._programs) == 1
+    with pytest.raises(UserWarning, match="because of what changed: a list"):
+        kind("looking").fit(20)
+
+
 def test_a_closure_that_names_its_lbfgs_has_a_program():
     w = normal(3).requires_grad_()
     optimizer = optim.LBFGS([w], lr=0.1, max_iter=3)

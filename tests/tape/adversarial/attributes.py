@@ -1,6 +1,11 @@
 """Attributes of all kinds of objects: their order, new ones, and special ones of classes."""
 
+import copy
 import functools
+import inspect
+import operator
+import pickle
+import string
 import types
 
 import gpugrad as gg
@@ -206,3 +211,48 @@ uses(
     lambda: special("__annotations__", {"k": 2.0})(), lambda s: s.__annotations__.update(k=3.0),
     *replaced("__annotations__", {"k": 4.0}),
 )  # fmt: skip
+
+
+class Scale:
+    """Its attribute ``k`` is read below by code that does not name it."""
+
+    def __init__(self):
+        self.k, self.total = 2.0, 0.0
+
+    def k_doubled(self):
+        return 2 * self.k
+
+
+class Matched(Scale):
+    __match_args__ = ("k",)
+
+
+class Summing(Scale):
+    def __setstate__(self, values):
+        self.total = sum(values.values())
+
+
+def matched(scale):
+    match scale:
+        case Matched(number):
+            return number
+
+
+TEXT, PATH, METHOD = "{0.k}", ("k",), "k_doubled"
+UNNAMED = {
+    "a_format": lambda s: TEXT.format(s),
+    "a_formatter": lambda s: string.Formatter().format(TEXT, s),
+    "getattr_as_a_value": lambda s: functools.reduce(getattr, PATH, s),
+    "a_method_caller": lambda s: operator.methodcaller(METHOD)(s),
+    "a_positional_pattern": matched,
+    "a_copy": lambda s: copy.copy(s).total,
+    "pickle": lambda s: pickle.loads(pickle.dumps(s)).total,
+    "a_search_for_members": lambda s: dict(inspect.getmembers(s))[PATH[0]],
+}
+for _name, _read in UNNAMED.items():
+    uses(
+        f"an_attribute_that_is_read_by_{_name}",
+        lambda x, s, read=_read: x * float(read(s)),
+        Matched if _read is matched else Summing,
+        *[lambda s, value=value: setattr(s, "k", value) for value in (3.0, 4.0)],
+    )  # fmt: skip

@@ -77,9 +77,10 @@ uses("attributes_whose_reads_are_logged", lambda x, state: x * state.k, Reading,
 def a_weak_reference_whose_object_dies(world):
     owner = [Plain(k=2.0)]
     reference = weakref.ref(owner[0])
+    names = types.SimpleNamespace(first=reference, second=reference)
 
     def f(x):
-        thing = reference()
+        thing = names.second()
         return x * (thing.k if thing is not None else -1.0)
 
     world.check(f, changes=[lambda: setattr(owner[0], "k", 3.0), owner.clear])
