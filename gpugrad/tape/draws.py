@@ -1,4 +1,8 @@
-"""Random draws that each run of a program makes anew."""
+"""Random draws that each run of a program makes anew, and those of NumPy's own generator."""
+
+import pickle
+
+from ..backends.numpy.random import global_generator
 
 
 class Draw:
@@ -18,3 +22,8 @@ class Draw:
     def by_key(self, key, args):
         """Draw with this key."""
         return getattr(self.generator.source.with_key(key), self.__name__)(*args)
+
+
+def state_of_numpy():
+    """The state of NumPy's global generator: Python does not tell the `Witness` of its calls."""
+    return pickle.dumps(global_generator().get_state())

@@ -15,6 +15,7 @@ from ..backends import backend_of, namespace_of
 from ..transforms.trees import flatten_each
 from .cells import ABSENT, Cell, Exactly, is_compared
 from .derivatives import Graph, plan_for
+from .draws import state_of_numpy
 from .libraries import is_own, module_of
 from .numbers import Number
 from .reach import Reach, first_change
@@ -142,6 +143,7 @@ class _Recording:
         seen = [t.codes for t in self.known if restricted(signature, t.read) == t.signature]
         own = reach.codes if reach.follows_code else None
         witness, tape = Witness(recorder, own, *seen[:1]), None
+        before = state_of_numpy() if witness.is_needed else None
         try:
             try:
                 thread.recorder = recorder
@@ -152,6 +154,8 @@ class _Recording:
                     result = self.function(*traced, **named)
             finally:
                 self._leave()
+            if before not in (None, state_of_numpy()):
+                recorder.stop("it draws random numbers from NumPy; draw them with gpugrad.random")
             if recorder.has_failed:
                 recorder.stop("it handles an error of a call, which depends on values", "once")
             facts, others = witness.facts()

@@ -10,6 +10,10 @@ import gpugrad as gg
 from .harness import plays, puts, uses
 
 
+def drawn_by_numpy():
+    return np.random.rand()  # noqa: NPY002
+
+
 def seeded(_):
     gg.manual_seed(3)
 
@@ -21,7 +25,9 @@ uses("a_generator_of_numpy_in_an_object", lambda x, holder: x * holder.rng.norma
      lambda: types.SimpleNamespace(rng=np.random.default_rng(3)),
      lambda holder: setattr(holder, "rng", np.random.default_rng(9)))  # fmt: skip
 plays("draws_of_python", lambda x: x * random.random())
-plays("draws_of_numpy", lambda x: x * np.random.rand())  # noqa: NPY002
+plays("draws_of_numpy", lambda x: x * drawn_by_numpy())
+plays("discarded_draws_of_numpy", lambda x: (drawn_by_numpy(), x * 2)[1],
+      look=lambda y: (y, drawn_by_numpy()))  # fmt: skip
 uses("a_generator_of_python", lambda x, generator: x * generator.random(),
      lambda: random.Random(0), lambda generator: generator.random())  # fmt: skip
 uses("the_default_generator", lambda x, _: x + gg.random.normal(3) * gg.random.uniform(3),
