@@ -86,7 +86,7 @@ def record(
     if problem is not None:
         result = None if is_undone and not problem[1] else function(*args, **kwargs)
         return Recorded(result, None, *problem)
-    return _Recording(function, stage, given, known).run(leaves, structure, args, kwargs)
+    return _Recording(function, stage, given).run(leaves, structure, args, kwargs)
 
 
 def _why_noticed(whole, reach, raw):
@@ -106,12 +106,11 @@ class _Recording:
     """The recording of one call.
 
     given: the `Reach` of the containers among the arguments.
-    known: see `record`.
     placed: a `Cell` of the arguments for each traced array in it, with the values before and after.
     """
 
-    def __init__(self, function, stage, given, known):
-        self.function, self.stage, self.given, self.known = function, stage, given, known
+    def __init__(self, function, stage, given):
+        self.function, self.stage, self.given = function, stage, given
         self.recorder, self.reach, self.placed = stage.recorder, stage.reach, []
         # What the code that ran may read: guards, and the ids of tensors.
         self.guards, self.read = [*stage.reach.guards], {*stage.reach.tensors}
@@ -140,10 +139,8 @@ class _Recording:
         recorder, stage, reach = self.recorder, self.stage, self.reach
         signature = signature_of(leaves, reach, recorder.backend)
         was_recording = thread.recording
-        seen = [t.codes for t in self.known if restricted(signature, t.read) == t.signature]
         own = reach.codes if reach.follows_code else None
-        witness, tape = Witness(recorder, own, *seen[:1]), None
-        before = state_of_numpy() if witness.is_needed else None
+        witness, tape, before = Witness(recorder, own), None, state_of_numpy()
         try:
             try:
                 thread.recorder = recorder
@@ -154,7 +151,7 @@ class _Recording:
                     result = self.function(*traced, **named)
             finally:
                 self._leave()
-            if before not in (None, state_of_numpy()):
+            if before != state_of_numpy():
                 recorder.stop("it draws random numbers from NumPy; draw them with gpugrad.random")
             if recorder.has_failed:
                 recorder.stop("it handles an error of a call, which depends on values", "once")
@@ -166,7 +163,6 @@ class _Recording:
                 self.guards, self.read = reach.found_by(names.union(*[x.names for x in others]))
             if thread.recording is not was_recording:
                 recorder.stop("it switches the recording of gradients")
-            self.codes = witness.codes
             if (computes_names and reach.reads_changing) or any(
                 x.reads_groups for x in witness.codes.values()
             ):
@@ -251,7 +247,7 @@ class _Recording:
             recorder, signature=restricted(signature, self.read), structure=structure,
             result_structure=result_structure, is_recording=thread.recording,
             device=next(iter(devices)) if recorder.several_devices and devices else None,
-            codes=self.codes, reach=reach, guards=self.guards, read=self.read, raw=raw,
+            reach=reach, guards=self.guards, read=self.read, raw=raw,
             leaves=[row for row, _ in signature[0]],
             argument_of=stage.arguments, tensors=tensors,
             same_counts=stage.same_counts, optimizers=stage.stepped,

@@ -274,7 +274,6 @@ class Tape:
     reach: the `Reach` of the function.
     guards: those of the places that the code which ran may read.
     raw: the raw arrays that the code which ran may read.
-    codes: see `Witness`.
     calls: the array calls, as `Call`s, in their order.
     prologue: `Call`s that compute numbers; a run makes them before all array calls.
     conditions: triples ``(function, args, outcome)``. A program can run only if each function of

@@ -54,7 +54,6 @@ class Judged(NamedTuple):
 
 # Modules whose code may read these groups, since each step of a scheduler is noted as a whole.
 _SCHEDULERS = {f"gpugrad.optim.{name}" for name in ("scheduler", "lr_scheduler", "formulas")}
-_judged: dict[int, Judged] = {}  # by the id of the code, which it keeps alive
 
 
 def _judge(frame):
@@ -68,34 +67,27 @@ def _judge(frame):
         reads = "param_groups" in facts.names
     elif is_inside and (code.co_name == "__getstate__" or "param_groups" in code.co_names):
         reads = code.co_name not in _STEPS and name not in _SCHEDULERS
-    if len(_judged) > 10_000:
-        _judged.clear()
-    found = _judged[id(code)] = Judged(code, is_inside, is_owned, is_foreign, reads)
-    return found
+    return Judged(code, is_inside, is_owned, is_foreign, reads)
 
 
 class Witness:
     """Sees what the thread calls inside a ``with`` block, and stops the recorder if need be.
 
     own: the code of the program that `Reach` has found, or None if that is no matter.
-    earlier: ``codes`` of an earlier recording of such a call; the witness then does not look again.
-    codes: `Judged` of all code that has run, by the id of the code.
+    codes: `Judged` of all code that has run, by the id of the code, which it keeps alive.
     """
 
-    def __init__(self, recorder, own, earlier=None):
-        self.recorder, self._own = recorder, own
-        self.is_needed = earlier is None
-        self.codes = {} if earlier is None else earlier
+    def __init__(self, recorder, own):
+        self.recorder, self._own, self.codes = recorder, own, {}
         # Whether functions in C only compute; methods are found by their class and name.
         self._known = {}
 
     def __enter__(self):
-        if self.is_needed and sys.getprofile() is None:
+        if sys.getprofile() is None:
             self.recorder.watch = self._hook()
             sys.setprofile(self.recorder.watch)
-        elif self.is_needed:
+        else:
             self.recorder.stop("a profiler is on", True)
-        return self
 
     def __exit__(self, *exc_info):
         watch, self.recorder.watch = self.recorder.watch, None
@@ -116,7 +108,7 @@ class Witness:
             if event == "call":
                 number = id(frame.f_code)
                 if (known := codes.get(number)) is None:
-                    known = codes[number] = _judged.get(number) or _judge(frame)
+                    known = codes[number] = _judge(frame)
                     if own is not None and known.is_own and known.code not in own:
                         known = codes[number] = known._replace(is_foreign=True)
                     if known.is_own and self.recorder.is_scheduling:  # which is noted as a whole
