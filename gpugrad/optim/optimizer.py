@@ -427,7 +427,6 @@ class Optimizer:
         self._check_writeable(p)
         if backend_of[type(p.array)].is_recorder:
             thread.recorder.refuse_state()
-        self._states_made += 1
         arrays = self.init_single(p.array, group)
         counts = 0, *self.numbers.values()
         kept = {} if old is None else old.spare | old.arrays
@@ -435,6 +434,10 @@ class Optimizer:
             names = arrays.keys() & kept.keys()
             arrays |= {name: placed_like(kept.pop(name), p.array) for name in names}
             counts = old.counts
+            if not kept and [*map(id, arrays.values())] == [*map(id, old.values)]:
+                old.__init__(p.array, old.arrays, counts, self.splits_complex)
+                return old
+        self._states_made += 1
         state = self._states[p] = ParameterState(p.array, arrays, counts, self.splits_complex)
         state.spare = kept
         return state

@@ -73,9 +73,15 @@ class Stage:
                 return "its optimizer has not stepped yet", True
             if not take_hyper(optimizer):
                 return "its optimizer converts a hyper-parameter", True
-            for p, state in optimizer._states.items():
-                if id(p) in self.tensors and state.array is not p.array:
-                    return "its optimizer has still to follow a parameter with a new array", True
+            for group in optimizer.param_groups:
+                for p in group["params"]:
+                    state = optimizer._states.get(p)
+                    if state is not None and state.array is not p.array:
+                        try:
+                            optimizer._new_state(p, state, group)
+                        except ValueError:
+                            return "its optimizer cannot follow a parameter with a new array", True
+            for state in optimizer._states.values():
                 if any(type(array) not in kinds for array in state.arrays.values()):
                     return "it uses arrays of several libraries or devices", False
         return None

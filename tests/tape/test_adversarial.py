@@ -58,6 +58,7 @@ def test_a_check_leaves_no_trace(name, tmp_path):
         "arrays-a_rule_of_an_op_that_reads_a_table", "numbers-hyper_parameters_of_functions",
         "python_features-a_module_of_a_package_that_the_first_call_imports",
         "transforms-the_hessian_compiled", "optimizers-options_of_adam",
+            "optimizers-weights_that_the_function_clips",
         "structures-batches_of_raw_arrays", "structures-containers_that_are_one",
         "structures-named_tuples_that_make_themselves",
     ],

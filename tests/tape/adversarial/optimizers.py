@@ -99,6 +99,20 @@ def a_weight_that_is_rebound(world):
 
 
 @program
+def weights_that_the_function_clips(world):
+    for make in ADAM, None, functools.partial(optim.RMSprop, lr=0.1, momentum=0.9):
+        w, optimizer = setting(make)
+
+        def clip(w=w, scale=1.0):
+            with gg.no_grad():
+                w[...] = gg.clip(w * scale, -0.5, 0.5)
+
+        double = functools.partial(clip, scale=2.0)
+        step = training(world, w, optimizer, after=clip)
+        world.play(step, changes=[double, put(optimizer, lr=0.5), double])
+
+
+@program
 def a_group_that_is_added(world):
     v = leaf(3, seed=5)
     w, optimizer = setting(ADAM)
