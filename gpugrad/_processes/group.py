@@ -29,8 +29,8 @@ class Group:
     size = 1
     local_rank = 0
 
-    def all_reduce(self, array: Any, op: str = "sum") -> Pending:
-        """Replace the array by the elementwise ``"sum"``, ``"max"`` or ``"min"`` of all ranks'."""
+    def all_reduce(self, array: Any) -> Pending:
+        """Replace the array by the elementwise sum of all ranks'."""
         return Pending()
 
     def broadcast(self, array: Any, root: int) -> Pending:

@@ -17,8 +17,6 @@ from .._thread_state import thread
 from ..backends import backend_of, describe, share_processors, usable_processors
 from .group import Group, Pending
 
-_OPS = {"sum": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN}
-
 # Tags of messages that a waiting rank looks for.
 _WAITING, _ENDED, _FAILED = 1, 2, 3
 
@@ -99,12 +97,12 @@ class MPIGroup(Group):
 
     # Collectives
 
-    def all_reduce(self, array, op="sum"):
-        what = self._begin(f"all_reduce ({op})", array)
+    def all_reduce(self, array):
+        what = self._begin("all_reduce", array)
         if others := self._of_device(array):
-            return others.all_reduce(array, op)
+            return others.all_reduce(array)
         target = _wide(array)
-        request = self._comm.Iallreduce(MPI.IN_PLACE, target, _OPS[op])
+        request = self._comm.Iallreduce(MPI.IN_PLACE, target, MPI.SUM)
         return _Request(self, request, what, target, partial(_round, target, array))
 
     def broadcast(self, array, root):

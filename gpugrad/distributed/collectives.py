@@ -3,7 +3,8 @@
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from .._arguments import between, is_floating, one_of, whole
+from .._arguments import between, is_floating, one_of, require, whole
+from .._dtypes import is_half, isdtype
 from .._foreign_names import explains_arguments
 from .._processes import Group, current, install, processes_launched
 from .._processes.communicating import Started, communicate, finish
@@ -107,19 +108,25 @@ def all_reduce(tree: Any, op: Literal["sum", "mean", "max", "min"] = "sum") -> A
         all processes.
 
     Returns new tensors, the same in all processes and the same bits from run to run. 16-bit
-    numbers are summed in float32 on the CPU, and as they are on CUDA devices. Nothing is recorded:
-    this and the other collectives raise ValueError for tensors that require grad, and TypeError
-    for bools, and for the mean of integers.
+    numbers are summed in float32 on the CPU, and as they are on CUDA devices; for a mean they are
+    divided before. Nothing is recorded: this and the other collectives raise ValueError for tensors
+    that require grad, and TypeError for bools, and for the mean of integers.
     """
     one_of("all_reduce: op", op, ("sum", "mean", "max", "min"))
 
-    def check(x):
-        _check_numbers("all_reduce", x)
+    def checked(x):
         if op == "mean" and not is_floating(x):
             raise TypeError(f"all_reduce: the mean of {x.dtype} needs a floating dtype; convert it")
+        return x / size() if op == "mean" and is_half(x.dtype) else x  # their sum may be infinite
 
-    results = _run("all_reduce", tree, "sum" if op == "mean" else op, check=check)
-    return map_tensors(lambda x: x / size(), results) if op == "mean" else results
+    def reduced(x):
+        if is_extreme:
+            return getattr(x, op)(axis=0)
+        return x / size() if op == "mean" and not is_half(x.dtype) else x
+
+    is_extreme = op in ("max", "min")  # MPI's own differs among the processes if there is a nan
+    by = "all_gather" if is_extreme else "all_reduce"
+    return map_tensors(reduced, _run("all_reduce", tree, checked=checked, by=by))
 
 
 @explains_arguments
@@ -129,10 +136,8 @@ def broadcast(tree: Any, root: int = 0) -> Any:
     tree: in each process a tensor, or nested containers of tensors, of the shapes and dtypes of
         those of ``root``. See `all_reduce`.
     """
-    group = current()
-    whole("broadcast: root", root, 0)
-    if root >= group.size:
-        raise ValueError(f"broadcast: there is no rank {root} among {group.size}")
+    below = whole("broadcast: root", root, 0) < size()
+    require(below, f"broadcast: root must be a rank, below {size()}", root)
     return _run("broadcast", tree, root)
 
 
@@ -142,7 +147,7 @@ def all_gather(tree: Any) -> Any:
 
     tree: a tensor, or nested containers of tensors. See `all_reduce`.
     """
-    return _run("all_gather", tree, shape_of=lambda shape: (size(), *shape))
+    return _run("all_gather", tree)
 
 
 @explains_arguments
@@ -155,55 +160,46 @@ def reduce_scatter(tree: Any) -> Any:
         See `all_reduce`.
     """
 
-    def check(x):
-        if not x.shape or x.shape[0] != size():
-            raise ValueError(
-                f"reduce_scatter: the first axis must have the length {size()}, the number of "
-                f"processes; the shape is {x.shape}"
-            )
-        _check_numbers("reduce_scatter", x)
+    def checked(x):
+        what = f"reduce_scatter: the shape must begin with {size()}, the number of processes"
+        require(x.shape[:1] == (size(),), what, x.shape)
+        return x
 
-    return _run("reduce_scatter", tree, shape_of=lambda shape: shape[1:], check=check)
+    return _run("reduce_scatter", tree, checked=checked)
 
 
-def _check_numbers(name, x):
-    if backend_of[type(x.array)].xp.isdtype(x.dtype, "bool"):
-        raise TypeError(f"{name}: bools cannot be reduced; convert them to integers")
-
-
-def _run(name, tree, *args, shape_of=None, check=lambda x: None):
+def _run(name, tree, *args, checked=lambda x: x, by=None):
     """Start a collective of `Group` for each tensor of a tree; wait, and return the results' tree.
 
     args: the collective's arguments after the array.
-    shape_of: a function from the array's shape to that of the result; None for a collective that
-        overwrites the array.
-    check: ``check(x)`` raises an error for a tensor that the collective does not take.
+    checked: ``checked(x)`` is what the collective takes of a tensor, or raises an error.
+    by: the collective; by default that with this name.
     """
     leaves, structure = flatten(tree)
-    tensors = [
-        as_tensor(x, f"{name}: {what}")
-        for x, what in zip(leaves, names(structure, "tree"), strict=True)
-    ]
-    for x in tensors:
+    arrays, collective = [], by or name
+    for x, what in zip(leaves, names(structure, "tree"), strict=True):
+        x = as_tensor(x, f"{name}: {what}")
         if is_recorded(x):
             raise ValueError(
                 f"{name}: a tensor of shape {x.shape} requires grad, and its gradient would be "
                 f"lost; call detach() first"
             )
-        check(x)
+        if "reduce" in name and isdtype(x.dtype, "bool"):
+            raise TypeError(f"{name}: bools cannot be reduced; convert them to integers")
+        arrays.append(checked(x).array)
 
     def start(array):
         backend = backend_of[type(array)]
         with backend.scope(array):
             copy = backend.xp.reshape(backend.asarray(array, copy=True), (-1,))  # contiguous
-            out = copy = backend.xp.reshape(copy, array.shape)
-            given = args
-            if shape_of is not None:
-                out = backend.create("empty", shape_of(array.shape), dtype=array.dtype, like=array)
+            out, given = (copy := backend.xp.reshape(copy, array.shape)), args
+            shapes = {"all_gather": (size(), *array.shape), "reduce_scatter": array.shape[1:]}
+            if collective in shapes:  # the others overwrite the array
+                out = backend.create("empty", shapes[collective], dtype=array.dtype, like=array)
                 given = (out,)
-            return Started(out, getattr(current(), name), copy, *given)
+            return Started(out, getattr(current(), collective), copy, *given)
 
     start.__name__ = f"start_{name}"
-    started = [communicate(start, x.array) for x in tensors]
+    started = [communicate(start, x) for x in arrays]
     arrays = [communicate(finish, one, results=True)[0] for one in started]
     return unflatten(structure, [wrap(array, None) for array in arrays])

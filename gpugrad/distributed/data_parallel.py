@@ -7,8 +7,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from .._arguments import whole
-from .._dtypes import is_half
+from .._arguments import require, whole
+from .._dtypes import is_half, isdtype
 from .._foreign_names import explains_arguments
 from .._processes import current
 from .._processes.communicating import Started, communicate, poll
@@ -122,23 +122,18 @@ class DataParallel(Module):
 def _share_initial_values(group, module):
     """Give the parameters and buffers of rank 0 to all."""
     tensors = [*module.parameters(), *module.buffers()]
-    described = [(x.shape, str(x.dtype)) for x in tensors]
+    described = [f"{x.dtype} {x.shape}" for x in tensors]
     for rank, other in enumerate(group.exchange(described)):
         if other != described:
+            pairs = zip(described, other, strict=False)
+            counts = f"{len(described)} and {len(other)} of them"
+            differences = [f"{a} and {b}" for a, b in pairs if a != b] or [counts]
             raise ValueError(
                 f"DataParallel: the models of ranks {group.rank} and {rank} differ in their "
-                f"parameters and buffers: {_difference(described, other)}"
+                f"parameters and buffers: {differences[0]}"
             )
     for x in tensors:
         overwrite(x, broadcast(x.detach()).array)
-
-
-def _difference(own, other):
-    pairs = [(a, b) for a, b in zip(own, other, strict=False) if a != b]
-    if not pairs:
-        return f"{len(own)} and {len(other)} of them"
-    (shape, dtype), (other_shape, other_dtype) = pairs[0]
-    return f"{dtype} {shape} and {other_dtype} {other_shape}"
 
 
 class _Bucket:
@@ -341,6 +336,8 @@ def _divided(parameters, bucket_bytes, sum_dtype):
         dtype = array.dtype
         if sum_dtype is not None:
             dtype = backend.dtype(sum_dtype)
+            kind = "complex floating" if backend.is_complex(array.dtype) else "real floating"
+            require(isdtype(dtype, kind), f"DataParallel: sum_dtype must be {kind}", sum_dtype)
         elif is_half(dtype) and backend.device(array) == "cpu":
             dtype = backend.xp.float32
         key = dtype, backend.device(array)

@@ -9,6 +9,7 @@ from .._foreign_names import explains_arguments
 from .._processes import current
 from .._processes.communicating import Started, communicate
 from ..autograd.graph import writes
+from ..autograd.mode import enable_grad
 from ..backends import backend_of
 from ..optim import LBFGS
 from ..optim.optimizer import Optimizer
@@ -58,7 +59,9 @@ class ShardedOptimizer(Optimizer):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update each parameter that requires grad and has a gradient, in some process."""
-        return self._shared(lambda: self.optimizer.step(closure))
+        loss = None if closure is None else enable_grad(closure)()  # it sets all gradients
+        self._shared(self.optimizer.step)
+        return loss
 
     def step_unless(self, skips: Mapping[str, Any]) -> Any:
         """A `step` that changes nothing if ``skips`` are not 0; see `Optimizer.step_unless`."""

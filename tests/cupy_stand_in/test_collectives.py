@@ -35,8 +35,8 @@ class Alone:
     def any_of(self, flags):
         return SimpleNamespace(wait=lambda: None)
 
-    def all_reduce(self, array, op="sum"):
-        return self.collectives.all_reduce(array, op)
+    def all_reduce(self, array):
+        return self.collectives.all_reduce(array)
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_a_stream_of_its_own():
     out = cupy.zeros((1, 4))
     pending = group.collectives.all_gather(x, out)
     x2 = cupy.arange(4.0)
-    second = group.collectives.all_reduce(x2, "sum")
+    second = group.collectives.all_reduce(x2)
     (stream,) = {stream for *_, stream in nccl._calls}
     assert stream != cupy.cuda.get_current_stream().ptr
     assert [name for name, *_ in nccl._calls] == ["allGather", "allReduce"]
@@ -61,7 +61,7 @@ def test_a_stream_of_its_own():
     group.collectives.broadcast(x[:0], 0).wait()  # nothing is sent
     assert len(nccl._calls) == 2
     with pytest.raises(TypeError, match="NCCL cannot reduce int16"):
-        group.collectives.all_reduce(cupy.zeros(2, "int16"), "sum")
+        group.collectives.all_reduce(cupy.zeros(2, "int16"))
 
 
 def test_gradients_are_reduced_without_waiting_for_the_device(monkeypatch):
@@ -87,7 +87,7 @@ def test_a_collective_that_does_not_end(monkeypatch, device):
     monkeypatch.setattr(Alone, "timeout", 0.2)
     group = Alone(device)
     with cupy.cuda.Device(device):
-        group.collectives.all_reduce(cupy.ones(2), "sum")
+        group.collectives.all_reduce(cupy.ones(2))
     assert group.ended.wait(60)
     assert "has not ended after 0.2 s" in group.message
 

@@ -80,6 +80,11 @@ def check_collectives(device="cpu"):
     mean = distributed.all_reduce(gg.tensor([1.0, 2.0]) * rank, "mean").tolist()
     assert mean == [(size - 1) / 2, size - 1]
     assert distributed.all_reduce(2) == 2 * size
+    nans = gg.where(gg.arange(size) == rank, float("nan"), 0.0)
+    for op in ("max", "min"):
+        assert gg.isnan(distributed.all_reduce(nans, op)).all()
+    large = gg.full(2, 60000.0, dtype=gg.float16)  # their sum is beyond float16
+    assert distributed.all_reduce(large, "mean").tolist() == [60000.0] * 2
 
 
 def network():
@@ -215,6 +220,25 @@ def sharded(parameters):
     return ShardedOptimizer(adam(parameters))
 
 
+def check_closures():
+    inputs, labels = map(part, problem())
+    found = []
+    for make in (adam, sharded):
+        gg.manual_seed(0)
+        model = DataParallel(network())
+        optimizer = make(model.parameters())
+
+        def closure(model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(inputs), labels)
+            loss.backward()
+            return loss
+
+        losses = [optimizer.step(closure).item() for _ in range(3)]
+        found.append((losses, [p.tolist() for p in model.parameters()]))
+    assert found[0] == found[1]
+
+
 def plain_step(model, optimizer, scaler, x, y):
     optimizer.zero_grad()
     loss = nn.functional.cross_entropy(model(x), y)
@@ -334,6 +358,8 @@ def check_that_models_must_agree():
     if distributed.size() > 1:
         with pytest.raises(ValueError, match=r"differ in their parameters and buffers: float32 \("):
             DataParallel(nn.Linear(2, 2 + (distributed.rank() == 0)))
+        with pytest.raises(ValueError, match="sum_dtype must be real floating, not 'int32'"):
+            DataParallel(nn.Linear(2, 2), sum_dtype="int32")
 
 
 def check_sync_batch_norm():

@@ -70,9 +70,9 @@ FAULTS = {
     "exit": (2, ["rank 0 of 2:", "rank 1: has ended"]),
     "kill": (2, []),
     "hang": (3, ["ranks 0, 1: collective 1, ", "rank 2: does not answer"]),
-    "shape": (3, ["ranks 0, 1: collective 1, all_reduce (sum) of float32 (3,)", "float32 (4,)"]),
+    "shape": (3, ["ranks 0, 1: collective 1, all_reduce of float32 (3,)", "float32 (4,)"]),
     "unchecked shape": (2, ["names those that do"]),
-    "order": (3, ["ranks 0, 1: collective 1, all_reduce (sum)", "rank 2: collective 1, barrier"]),
+    "order": (3, ["ranks 0, 1: collective 1, all_reduce", "rank 2: collective 1, barrier"]),
 }
 
 
@@ -154,8 +154,8 @@ ERRORS = {
     ValueError: {
         r"all_reduce: op must be .*, not 'product'": lambda: distributed.all_reduce(X, "product"),
         r"\(2,\) requires grad, .* call detach\(\)": lambda: distributed.all_gather({"x": W}),
-        "no rank 1 among 1": lambda: distributed.broadcast(X, 1),
-        r"must have the length 1, .* shape is \(2,\)": lambda: distributed.reduce_scatter(X),
+        "root must be a rank, below 1, not 1": lambda: distributed.broadcast(X, 1),
+        r"must begin with 1, .* not \(2,\)": lambda: distributed.reduce_scatter(X),
         r"^distributed\.init: timeout, in seconds": lambda: distributed.init(0),
         "^distributed.init: timeout": lambda: distributed.init("nccl"),
         f"DistributedSampler: {BELOW}": lambda: data.DistributedSampler(range(3), 2, 2),
@@ -246,10 +246,9 @@ class Mirror(_processes.Group):
         self.log.append(event)
         return polled(self.log)
 
-    def all_reduce(self, array, op="sum"):
-        if op == "sum":
-            array *= 2
-        return self.pending(op, array.shape)
+    def all_reduce(self, array):
+        array *= 2
+        return self.pending("sum", array.shape)
 
     def broadcast(self, array, root):
         if root != self.rank:
@@ -288,7 +287,7 @@ class TestCompiled:
             model(gg.ones((1, 2))).sum().backward()
         all_reduce, arrays = self.group.all_reduce, []
 
-        def failing(array, op="sum"):
+        def failing(array):
             arrays.append(weakref.ref(array))
             raise OSError("the network is down")
 

@@ -52,10 +52,10 @@ class Collectives:
         self._waiting = deque()  # the end of each collective, and when it was enqueued
         threading.Thread(target=self._watch, args=(group,), daemon=True).start()
 
-    def all_reduce(self, array, op):
-        """Replace the array by the sum, the maximum or the minimum of all ranks'."""
-        pointer, kind = array.data.ptr, getattr(self._nccl, f"NCCL_{op.upper()}")
-        return self._enqueue("allReduce", (pointer, pointer, *self._numbers(array), kind), array)
+    def all_reduce(self, array):
+        """Replace the array by the sum of all ranks'."""
+        args = array.data.ptr, array.data.ptr, *self._numbers(array), self._nccl.NCCL_SUM
+        return self._enqueue("allReduce", args, array)
 
     def broadcast(self, array, root):
         """Replace the array by that of rank ``root``."""
