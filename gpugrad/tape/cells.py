@@ -55,13 +55,9 @@ class Cell:
         return partial(put, self.container, self.key)
 
     def __str__(self):
-        if self.kind == "item":
-            return f"{self.key!r} of a {type(self.container).__name__}"
         if type(self.container) is types.CellType:
             return "a variable of the enclosing function"
-        if self.kind == "class":
-            return f"{self.container.__name__}.{self.key}"
-        return f"{type(self.container).__name__}.{self.key}"
+        return f"{self.key!r} of a {type(self.container).__name__}"
 
 
 _ACCESS = {

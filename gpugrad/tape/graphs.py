@@ -131,7 +131,7 @@ class _Captured:
         self._graphs = graphs = tape.backend.graphs
         if tape.communicates:
             raise CannotCaptureError("it communicates with other processes")
-        inputs = [x for x in tape.floating if x not in tape.unread]
+        inputs = [*tape.floating]
         roots = dict.fromkeys([x.root() for x in tape.leaving if x.kind != "number"])
         self.outputs = [x for x in roots if x.call is not None and x.constant is None]
         self._numbers = numbers = _Numbers(program)

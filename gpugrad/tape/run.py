@@ -196,8 +196,7 @@ class Program(Steps):
                 at = self._holder(at)
             elif tape.leaves[at][0] == "array":
                 get = _itself
-            strides = None if x in tape.unread else x.strides
-            layout = x.shape, x.dtype, strides, tape.devices.get(x)
+            layout = x.shape, x.dtype, x.strides, tape.devices.get(x)
             self._inputs.append((get, at, self.slot(x), *layout))
         owned = {x: find() for x, find in tape.pinned.items() if x.memory.is_written}
         memories = {x.memory for x in owned}

@@ -306,8 +306,7 @@ class Tape:
     numbers: the numbers that are used.
     random: those of them that are random keys or computed from random keys.
     pinned: from each input whose array a program is bound to, to a function that returns the array.
-    floating: from each input whose array a run has to look up, to its `Input`. The values of those
-        in ``unread`` are not used, but the function may have read their shapes.
+    floating: from each input whose array a run has to look up, to its `Input`.
     leaving: the values that leave the program.
     """
 
@@ -374,7 +373,7 @@ class Tape:
         moving = {id(x) for x, what, _ in self.rebound if what == "array"}
         used = {x.root() for call in self.calls for x in (*call.operands(), *call.outs)}
         used.update([x.root() for x in self.leaving])
-        self.pinned, self.floating, self.unread = {}, {}, set()
+        self.pinned, self.floating = {}, {}
         for x in self.inputs:
             kind, holder = x.source.kind, x.source.holder
             if kind == "held" and x in used:
@@ -384,8 +383,6 @@ class Tape:
                     self.pinned[x] = partial(getattr, holder, "array")
             elif kind in ("argument", "tensor") or (kind == "grad" and x in used):
                 self.floating[x] = x.source
-                if x not in used:
-                    self.unread.add(x)
 
 
 _OF_RECORDER = (
