@@ -32,10 +32,9 @@ class Snapshot:
             if isinstance(x, Tensor):
                 reach.tensor(x)
         self._kept = {}
-        of_objects = [vars(x) for x in (*reach.optimizers, *reach.schedulers)]
         arrays = *leaves, *reach.arrays
         others = [x for x in reach.seen.values() if isinstance(x, MutableSequence)]
-        found = *reach.tensors.values(), *arrays, *reach.containers, *others, *nodes, *of_objects
+        found = *reach.tensors.values(), *arrays, *reach.containers, *others, *nodes
         stack = [*found]
         while stack:
             stack += self._keep(stack.pop())

@@ -88,7 +88,7 @@ OF_SCHEDULES = (
 # Attributes that are guarded if a computed name may be one of these texts.
 _BY_TEXT = {"param_groups", "last_epoch", "_last_lr", "_step_count"}
 _OF_GENERATORS = {"device", "backend", "source", "_keys"}
-_OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_unread_skip", "_skips"}
+_OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_unread_skip", "_skips", "_history"}
 
 
 def first_change(guards):
@@ -291,9 +291,8 @@ class Reach:
         elif _is(x, LRScheduler):
             self._scheduler(x)
         elif _is(x, Generator):
-            self.guard(vars(x), [*vars(x)], "names")
-            if kind is not Generator or vars(x).keys() - _OF_GENERATORS:
-                self._refuse(f"it names {_a(x)} with attributes of its own")
+            self._items(vars(x), True, _OF_GENERATORS)
+            self._class_of(x)
         else:
             self._other(x)
 
@@ -355,13 +354,9 @@ class Reach:
             name = getattr(x, "__name__", "a cached function")
             if is_own(module_of(x)) or getattr(sys.modules[module_of(x)], name, None) is not x:
                 self._refuse(f"it names {name}, which keeps results in a cache")
-        elif _is(x, weakref.ref):
-            self._refuse("it names a weak reference, whose object may be gone in a later call")
         elif _has(kind, "__wrapped_function__"):  # another compiled function
             self._walk(x.__wrapped_function__)
-            self.guard(vars(x), [*vars(x)], "names")
-            for name in [name for name in vars(x) if not name.startswith("_")]:
-                self._walk(getattr(x, name), Cell("attr", x, name))
+            self._items(vars(x), True, [name for name in vars(x) if name.startswith("_")])
         elif is_own(module_of(kind)):
             self._object_or_container(x)
         elif _is(x, Listener):
@@ -394,10 +389,11 @@ class Reach:
                 is_seen = reaches_out(room := module_of(kind)) or room.startswith("numpy.random")
                 self._refuse(f"it names {_a(x)}, into which compile cannot look", None, is_seen)
 
-    def _items(self, x, are_named=False):
+    def _items(self, x, are_named=False, apart=()):
         """Visit the items of a container, and guard its keys or its length.
 
         are_named: whether code finds the items by their keys, as it finds attributes.
+        apart: the keys of items that are left out.
         """
         is_dict = _is(x, (dict, types.MappingProxyType))
         is_set = _is(x, (set, frozenset))
@@ -415,6 +411,8 @@ class Reach:
         for key, item in pairs:
             if type(key) is not str:
                 self._walk(key)
+            elif key in apart:
+                continue
             cell = Cell("item", x, key) if has_cells else None
             self._walk(item, cell, key if are_named else None)
 
@@ -466,7 +464,7 @@ class Reach:
         for code in codes:
             codes += [x for x in code.co_consts if _is(x, types.CodeType)]
         self.codes.update(codes)
-        self._found += [(x, None) for code in codes for x in code.co_consts if type(x) is str]
+        self._found += [x for code in codes for x in code.co_consts if type(x) is str]
         facts = [*map(facts_of, codes)]
         self.names.update(*[x.names for x in facts])
         if names := _OF_INTERPRETER & {n for x in facts for n in x.names}:
@@ -540,44 +538,30 @@ class Reach:
 
     def _scheduler(self, scheduler):
         self.schedulers.append(scheduler)
-        values = vars(scheduler)
-        self.guard(values, [*values], "names")
+        self._items(vars(scheduler), True, OF_SCHEDULES)
         self._class_of(scheduler)
         for name in OF_SCHEDULES:
             if hasattr(scheduler, name):
                 what = f"it reads {name} of a scheduler, which steps change"
                 self._refuse(what, name, is_seen=True)
-        for name, value in values.items():
-            if name not in OF_SCHEDULES:
-                self._walk(value, Cell("item", values, name), name)
 
     def _optimizer(self, optimizer):
-        values = vars(optimizer)
-        self.containers.append(values)
+        values, groups = vars(optimizer), optimizer.param_groups
         if optimizer.communicates:  # it wraps another one, and has the groups of that one
             self._walk(optimizer.optimizer, Cell("item", values, "optimizer"))
             return
         self.optimizers.append(optimizer)
-        self.guard(values, [*values], "names")
-        for name, value in list(values.items()):
-            cell = Cell("item", values, name)
-            if name in ("param_groups", "_states"):
-                self.guard(cell, value)
-            elif name == "_history":  # an attribute of LBFGS
-                why = "it reads the state of LBFGS, which its steps change"
-                for reader in (name, "state_dict", "__dict__"):
-                    self._refuse(why, reader)
-            elif name not in _OF_OPTIMIZERS:
-                self._walk(value, cell, name)
-        self.guard(optimizer.param_groups, len(optimizer.param_groups), "len")
-        for i, group in enumerate(optimizer.param_groups):
-            self.guard(Cell("item", optimizer.param_groups, i), group)
-            self.guard(group, len(group), "len")
-            for name, value in group.items():
-                if not can_vary(value):
-                    self.guard(Cell("item", group, name), value)
-            self._items(group["params"])
+        self._items(values, True, _OF_OPTIMIZERS)
         self._class_of(optimizer)
+        if "_history" in values:  # an attribute of LBFGS
+            for name in ("_history", "state_dict", "__dict__"):
+                self._refuse("it reads the state of LBFGS, which its steps change", name)
+        for name in ("param_groups", "_states"):
+            self.guard(Cell("item", values, name), values[name])
+        self.guard(groups, len(groups), "len")
+        for i, group in enumerate(groups):
+            self.guard(Cell("item", groups, i), group)
+            self._items(group, apart=[name for name, x in group.items() if can_vary(x)])
 
 
 _READERS = (
