@@ -8,9 +8,10 @@ decides which elements it drops. Inside `vmap` each example has its own numbers.
 from math import inf, prod
 from typing import Any, SupportsIndex
 
-from ._arguments import axis_of, is_floating, require, whole
+from ._arguments import axis_of, require, whole
 from ._batched import active_levels, behind
 from ._draws import note_draw
+from ._dtypes import isdtype
 from ._foreign_names import explain_names, explains_arguments
 from ._tensor import Tensor
 from ._thread_state import thread
@@ -69,8 +70,7 @@ class Generator:
         requires_grad: bool = False,
     ) -> Tensor:
         """Uniform in ``[low, high)``."""
-        if low > high:
-            raise ValueError(f"uniform: low {low} is above high {high}; swap them")
+        require(-inf < low <= high < inf, "uniform: low must be <= high, both finite", (low, high))
         if high - low > 65504:  # the range, unlike its ends, may be too large for float16
             half = self._floats("uniform", shape, dtype, high / 2 - low / 2, low / 2, False)
             return (half + half).requires_grad_(requires_grad)
@@ -91,8 +91,7 @@ class Generator:
 
     def integers(self, low: int, high: int, shape: Shape = (), *, dtype: Any = None) -> Tensor:
         """Integers uniform in ``[low, high)``."""
-        if not range(low, high):
-            raise ValueError(f"integers: there is none in [{low}, {high}); high must be above low")
+        require(range(low, high), "integers: high must be above low", (low, high))
         dtype = self.backend.dtype(int64 if dtype is None else dtype)
         return _finish(self._draw("integers", shape, dtype, low, high), False)
 
@@ -158,8 +157,8 @@ class Generator:
             shape, dtype = () if shape is None else shape, float32 if dtype is None else dtype
         else:
             p = self._taken(p)
-            if not is_floating(p):
-                raise TypeError(f"bernoulli: p must be floating, not {p.dtype}")
+            if not isdtype(p.dtype, "real floating"):
+                raise TypeError(f"bernoulli: p must be real floating, not {p.dtype}")
             shape, dtype = p.shape if shape is None else shape, p.dtype if dtype is None else dtype
             p = broadcast_to(p, as_shape(shape))
         return astype(self.uniform(shape, dtype=float64) < p, dtype)
@@ -261,6 +260,7 @@ class Generator:
         dtype = self.backend.dtype(float32 if dtype is None else dtype)
         if not self.backend.is_floating(dtype) or self.backend.is_complex(dtype):
             raise TypeError(f"{name}: dtype must be real floating, not {dtype}")
+        scale, offset = float(+scale), float(+offset)  # a tensor's gradient would be lost
         array = self._draw(name, shape, dtype)
         if (scale, offset) != (1.0, 0.0):
             with self.backend.scope(array):
@@ -326,7 +326,10 @@ def normal(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Normal with mean ``mean`` and standard deviation ``std``; float32 by default."""
+    """Normal with mean ``mean`` and standard deviation ``std``; float32 by default.
+
+    The two are numbers; for tensors that require grad write ``mean + std * normal(shape)``.
+    """
     generator = default_generator(device)
     return generator.normal(shape, mean=mean, std=std, dtype=dtype, requires_grad=requires_grad)
 
