@@ -195,7 +195,7 @@ def leaves_hold(leaves, rows, apart, holders):
     """Whether a program that was recorded for the leaves in ``rows`` can take these ones.
 
     rows: see `leaf_rows`.
-    apart: the ids of the tensors of the state that the program changes, and of its other objects.
+    apart: the ids of the tensors of the state, and of its other objects.
         No argument may be one of them, nor the gradient of one of the ``holders``, nor may a Tensor
         or a container be passed twice where the recording had two.
     """

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import MutableSequence
 from contextlib import suppress
 from dataclasses import is_dataclass
+from functools import partial
 from types import MappingProxyType
 
 from .._tensor import Tensor
@@ -20,6 +21,7 @@ from .cells import ABSENT, Exactly, hold
 from .libraries import slots_of
 from .reach import Reach
 from .recording import nodes_of
+from .stage import tensors_in
 
 
 class Snapshot:
@@ -40,7 +42,9 @@ class Snapshot:
             stack += self._keep(stack.pop())
         known = [x for x in reach.seen.values() if isinstance(x, Generator)]
         self.generators = [(g, g.get_state()) for g in {*_generators.values(), *known}]
-        self.states = python_random.getstate(), global_generator().get_state()
+        foreign = [x for x in reach.seen.values() if _is_foreign_generator(type(x))]
+        accesses = [*map(_access, (python_random, global_generator(), *foreign))]
+        self.states = [(put, get()) for get, put in accesses]
         self.cells = [(cell, value) for cell, value, how in reach.guards if how == "same"]
         self.missing = [cell for cell, _, how in reach.guards if how == "missing"]
 
@@ -94,8 +98,8 @@ class Snapshot:
                     object.__setattr__(x, name, value)
         for g, state in self.generators:
             g.set_state(state)
-        python_random.setstate(self.states[0])
-        global_generator().set_state(self.states[1])
+        for put, state in self.states:
+            put(state)
         for cell, value in self.cells:
             is_read_only = isinstance(cell.container, MappingProxyType)
             if not is_read_only and not hold([(cell, value, "same")]):
@@ -124,9 +128,27 @@ class Snapshot:
                 for name, value in group.items():
                     if name != "params":
                         found[f"optimizer {k}, group {i}, {name}"] = value
+        for i, (cell, before) in enumerate(self.cells):
+            for k, x in enumerate(tensors_in(cell.get()) if tensors_in(before) else ()):
+                found[f"{cell}, {i}, {k}"] = x.array
         for i, (g, _) in enumerate(self.generators):
             found[f"the state of the random generator {i} on {g.device}"] = repr(g.get_state())
         return {name: _bits(x) for name, x in found.items()}
+
+
+def _is_foreign_generator(kind):
+    is_foreign = kind.__module__ == "random" or kind.__module__.startswith("numpy.random")
+    return is_foreign and any(hasattr(kind, x) for x in ("getstate", "get_state", "bit_generator"))
+
+
+def _access(generator):
+    """Functions that get and set the state of a random generator of Python's or NumPy's."""
+    if hasattr(generator, "getstate"):
+        return generator.getstate, generator.setstate
+    if hasattr(generator, "get_state"):
+        return generator.get_state, generator.set_state
+    bits = generator.bit_generator
+    return partial(getattr, bits, "state"), partial(setattr, bits, "state")
 
 
 def refill(container, values):

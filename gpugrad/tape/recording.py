@@ -61,7 +61,7 @@ def record(
     things = [x for x in leaves if id(x) not in own]
     # A plain structure has nothing but tensors, arrays and simple values.
     is_plain = known and state is None and type(structure) is int and not known[0].reach.arrays
-    if is_plain and first_change(known[0].reach.guards) is None:
+    if is_plain and not known[0].replaced and first_change(known[0].reach.guards) is None:
         reach = whole = known[0].reach
     else:
         reach = whole = Reach([function], things, nodes)
@@ -170,6 +170,8 @@ class _Recording:
             stage.check_schedules(self.guards)
             if recorder.reason is None:
                 tape = self._tape(structure, result, signature)
+            for _, _, new in stage.replaced.values():
+                placed(new, self._real, [], {})
         finally:  # again, in case Ctrl-C has interrupted the first time
             thread.recorder = None
             self._leave()
@@ -217,6 +219,10 @@ class _Recording:
         except Unsupported as error:
             recorder.stop(str(error))
             return None
+        self.guards = stage.replace(self.guards, len(signature[0]))
+        replaced = [*stage.replaced.values()]
+        taken = [x for _, old, _ in replaced for x in old]
+        parts += [x for _, _, new in replaced for x in new]
         results, graph = self._results(parts, nodes), None
         live = {i: x for i, x in enumerate(parts) if results[i][0] == "tensor" and x.node}
         if live and recorder.reason is None:
@@ -243,8 +249,14 @@ class _Recording:
         self._own_constants(results)
         if recorder.reason is not None:
             return None
+        signature = restricted(signature, self.read, taken)
+        for x in taken:  # so that the tape does not keep them
+            del reach.tensors[id(x)], reach.seen[id(x)]
+        if taken:
+            reach.guards = self.guards
         return Tape(
-            recorder, signature=restricted(signature, self.read), structure=structure,
+            recorder, signature=signature, structure=structure,
+            replaced=[(x, type(x.get()) is tuple, len(new)) for x, _, new in replaced],
             result_structure=result_structure, is_recording=thread.recording,
             device=next(iter(devices)) if recorder.several_devices and devices else None,
             reach=reach, guards=self.guards, read=self.read, raw=raw,

@@ -6,7 +6,7 @@ nothing and raises `Failed`. Then the function itself is called, and raises or h
 """
 
 import warnings
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial, reduce
 from operator import attrgetter, getitem
 from operator import call as call_it
@@ -20,7 +20,7 @@ from .cells import ABSENT, all_hold, inputs_hold, leaves_hold, rows_of, tensors_
 from .fusion import joined
 from .kernels import install, segments
 from .memory_plan import MemoryPlan, without_scalars
-from .stage import take_hyper
+from .stage import take_hyper, tensors_in
 from .steps import Steps
 from .tape import is_container, restricted, signature_of, values_in
 
@@ -64,9 +64,9 @@ class Program(Steps):
         self._guards = rows_of(tape.guards)
         targets = [x.root().source for call in tape.calls for x in call.targets()]
         written = [(s.holder, s.kind) for s in targets if s is not None]
-        changed = [x for x, *_ in (*tape.rebound, *tape.gradients, *written)]
+        state = [x for x, *_ in (*tape.tensors, *tape.rebound, *tape.gradients, *written)]
         holders = [x for x, what, *_ in (*tape.rebound, *written) if what == "grad"]
-        apart = {id(x) for x in changed} - tape.argument_of.keys()
+        apart = {id(x) for x in state} - tape.argument_of.keys()
         apart |= {k for k, x in vars(tape.reach).get("seen", {}).items() if is_container(x)}
         self._apart = frozenset(apart), holders
         calls = tape.calls
@@ -126,8 +126,20 @@ class Program(Steps):
         states = [(s, s.values, group[0]) for group in self.tape.same_counts for s in group]
         self._tensor_rows = rows, states
 
+    def _with_replaced(self, leaves):
+        """The leaves of the arguments, and the tensors that the function replaces, if it can."""
+        found = [*leaves]
+        for place, is_tuple, n in self.tape.replaced:
+            with suppress(*ABSENT):
+                value = place.get()
+                if (type(value) is tuple) is is_tuple and len(tensors_in(value)) == n:
+                    found += tensors_in(value)
+        return found
+
     def _can_rebind(self, leaves):
         """Whether some tensors have new arrays, and the program can be bound to these."""
+        if self.tape.replaced:
+            return False
         rows, optimizers = self._tensor_rows, self.tape.reach.optimizers
         if rows and all(array is None or x.array is array for x, *_, array in rows[0]):
             return False
@@ -166,7 +178,7 @@ class Program(Steps):
         """Whether a call with these arguments runs it, if the conditions on numbers hold too."""
         with self._lock:
             try:
-                return self._fits(leaves)
+                return self._fits(self._with_replaced(leaves))
             finally:
                 self.regs[:] = self.blank
 
@@ -423,6 +435,8 @@ class Program(Steps):
         regs, graph = self.regs, self.tape.graph
         start = None if graph is None else next_order()
         try:
+            if replaced := self.tape.replaced:
+                leaves = self._with_replaced(leaves)
             if not self._fits(leaves) or not self._numbers_fit():
                 return None
             self._run()
@@ -434,6 +448,9 @@ class Program(Steps):
                 found[at] = found[first]
             if graph is not None:
                 graph.join(found, self._nodes, regs, start)
+            for place, is_tuple, n in reversed(replaced):
+                new = [found.pop() for _ in range(n)][::-1]
+                place.set(tuple(new) if is_tuple else new[0])
             return found
         finally:
             regs[:] = self.blank

@@ -30,6 +30,9 @@ class Stage:
     same_counts: lists of the `ParameterState`s that have the same step counts.
     stepped: the keys of a dict are the optimizers that have made a step.
     rebound, gradients, changed, skips: see `Tape`; `leave` makes them.
+    replaced: for each place that has new tensors, or a new tuple of tensors, a tuple of the place,
+        the tensors before, and those now. To a program, the former are arguments, and the latter
+        are results. `leave` makes it.
     """
 
     def __init__(self, recorder, reach, leaves):
@@ -216,7 +219,8 @@ class Stage:
         for place, value, how in guards:
             if how == "same" and id(place.container) in groups and can_vary(value):
                 stop("it names a hyper-parameter, and a scheduler changes it; read it outside")
-        changed = {(id(place.container), place.key) for place, _ in self.changed}
+        places = [place for place, *_ in (*self.changed, *self.replaced.values())]
+        changed = {(id(place.container), place.key) for place in places}
         if any(w == "same" and (id(x.container), x.key) in changed for x, _, w in found.guards):
             stop("it changes what a scheduler reads")
         functions = [x for x in found.seen.values() if type(x) is FunctionType]
@@ -251,6 +255,7 @@ class Stage:
             return
         stop = self.recorder.stop
         self.rebound, self.gradients, self.changed, self.skips = [], [], [], []
+        self.replaced = {}
         for node, had_watch in self.nodes:
             if node.watch is not None:
                 node.watch.hooks.pop(id(self), None)
@@ -343,10 +348,51 @@ class Stage:
                 stop(f"it puts a new array into {place}")
             elif type(now) is Number or (isinstance(now, SIMPLE) and not same(now, value)):
                 self.changed.append((place, _var_of(now)))
-            elif not same(now, value):
+            elif not same(now, value) and not self._is_replaced(place, value, now):
                 stop(f"it puts a new object into {place}", "once")
             if isinstance(now, Traced) or type(now) is Number:
                 place.set(now.value)
+
+    def _is_replaced(self, place, before, now):
+        """Whether a place has new tensors instead of others; see `replaced`."""
+        old, new = tensors_in(before), tensors_in(now)
+        known = self.originals.keys() - self.arguments.keys()
+        is_new = len(old) == len(new) > 0 and known.isdisjoint(map(id, new))
+        if is_new and known.issuperset(map(id, old)):
+            self.replaced[place.kind, id(place.container), place.key] = place, old, new
+            return True
+        return False
+
+    def replace(self, guards, n_leaves):
+        """Make arguments of the tensors that the function has replaced; returns the other guards.
+
+        n_leaves: the number of leaves of the arguments, after which these come.
+        """
+        old = [x for _, found, _ in self.replaced.values() for x in found]
+        ids, changed = {*map(id, old)}, [*self.rebound, *self.gradients]
+        is_own = len(ids) == len(old) and ids.isdisjoint(id(x) for x, *_ in changed)
+        kept = []
+        for guard in guards:
+            place, value, how = guard
+            is_place = how == "same" and type(place) is Cell
+            if is_place and (place.kind, id(place.container), place.key) in self.replaced:
+                continue
+            if how == "same":
+                is_own = is_own and ids.isdisjoint(map(id, tensors_in(value)))
+            kept.append(guard)
+        for i, x in enumerate(old, n_leaves):
+            var = self.originals[id(x)][2].var
+            is_own = is_own and var.source.kind == "tensor" and var.source.holder is x
+            self.arguments[id(x)], var.source = i, Input("argument", i)
+        if not is_own:
+            self.recorder.stop("it replaces a tensor that it changes, or one of two places", True)
+        return kept
+
+
+def tensors_in(x):
+    """A tensor, or the members of a tuple of tensors; otherwise nothing."""
+    found = x if type(x) is tuple else (x,)
+    return found if all(type(y) is Tensor for y in found) else ()
 
 
 def _swap(x, old, new):

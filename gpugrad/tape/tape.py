@@ -288,6 +288,9 @@ class Tape:
     same_counts: see `Stage`.
     optimizers: those that have made a step.
     generators: the random generators from which the function has drawn.
+    replaced: triples of a place that gets new tensors, whether it is a tuple of tensors, and their
+        number. The tensors that are there before the call are its last arguments, after those of
+        the function, and the new ones are its last results.
     rebound: triples of a tensor, "array" or "grad", and the value of its new array.
     gradients: pairs of a tensor and the value of its new gradient, or None.
     changed: pairs of a `Cell` and what the function has put into it.
@@ -312,7 +315,7 @@ class Tape:
 
     # The tape of a backward sweep, see `derivatives`, has none of these.
     graph = is_recording = structure = result_structure = None
-    rebound = gradients = changed = skips = optimizers = same_counts = tensors = ()
+    replaced = rebound = gradients = changed = skips = optimizers = same_counts = tensors = ()
 
     def __init__(self, recorder, **values):
         for name in _OF_RECORDER:
@@ -443,10 +446,19 @@ def signature_of(leaves, reach, backend):
     return given, state, shared, thread.recording
 
 
-def restricted(signature, tensors):
-    """The signature without the tensors of the state other than these, which are given by id."""
-    given, state, *rest = signature
-    return given, {key: row for key, row in state.items() if key in tensors}, *rest
+def restricted(signature, read, taken=()):
+    """The signature without the tensors of the state other than those whose ids are in ``read``.
+
+    taken: tensors of the state that count as further arguments.
+    """
+    given, state, shared, recording = signature
+    given, shared = [*given], [*shared]
+    for x in taken:
+        at, (array, _, has_grad, owners) = len(given), state[id(x)]
+        given.append((("tensor", (type(x), type(x.node), has_grad)), array))
+        shared.append(tuple([at if y == ("state", id(x)) else y for y in owners]))
+    kept = read - {*map(id, taken)}
+    return given, {key: row for key, row in state.items() if key in kept}, shared, recording
 
 
 def is_container(x):

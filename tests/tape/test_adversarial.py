@@ -43,7 +43,7 @@ def test_compiled_is_what_eager_would_have_done(name, tmp_path, monkeypatch):
         "arguments-arguments_that_the_function_changes", "arguments-iterators",
         "errors-labels_that_are_out_of_range", "modules_and_hooks-hooks_that_a_function_adds",
         "optimizers-options_of_adam", "random_numbers-draws_of_python",
-        "random_numbers-a_generator_of_numpy",
+        "random_numbers-a_generator_of_numpy", "replaced-in_an_attribute",
     ],
 )  # fmt: skip
 def test_a_check_leaves_no_trace(name, tmp_path):
@@ -58,9 +58,11 @@ def test_a_check_leaves_no_trace(name, tmp_path):
         "arrays-a_rule_of_an_op_that_reads_a_table", "numbers-hyper_parameters_of_functions",
         "python_features-a_module_of_a_package_that_the_first_call_imports",
         "transforms-the_hessian_compiled", "optimizers-options_of_adam",
-            "optimizers-weights_that_the_function_clips",
+        "optimizers-weights_that_the_function_clips",
         "structures-batches_of_raw_arrays", "structures-containers_that_are_one",
-        "structures-named_tuples_that_make_themselves",
+        "structures-named_tuples_that_make_themselves", "replaced-in_an_attribute",
+        "replaced-in_a_module", "replaced-in_a_tuple", "replaced-with_a_graph",
+        "replaced-an_average_of_weights",
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("error:gpugrad.compile")

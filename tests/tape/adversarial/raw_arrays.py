@@ -190,6 +190,13 @@ def an_argument_that_is_also_named(world):
     world.play(f, lambda i: (normal(3, seed=i), arrays[i % 10]), changes=[lambda: raw.fill(2)])
 
 
+@program
+def a_tensor_that_is_also_named(world):
+    w, other = gg.ones(3), normal(3)
+    f = world.compile(lambda x: x * 2 if x is w else x * 3 + w)
+    world.play(f, lambda i: [other, other, other, w, w, other, w][i % 7])
+
+
 @dataclasses.dataclass
 class Holder:
     a: np.ndarray

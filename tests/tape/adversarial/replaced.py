@@ -1,0 +1,174 @@
+"""Tensors of the state that the function replaces by new ones, as in running means."""
+
+import functools
+import types
+
+import gpugrad as gg
+from gpugrad import nn
+
+from .harness import leaf, normal, program, uses
+from .optimizers import setting, training
+
+MEAN = gg.zeros(3)
+
+
+def average(x, before, rate=0.5):
+    return before * rate + x.detach() * (1 - rate)
+
+
+def in_an_attribute(x, state):
+    state.mean = average(x, state.mean)
+    return x - state.mean
+
+
+def in_an_item(x, state):
+    state["mean"] = average(x, state["mean"])
+    return x - state["mean"]
+
+
+def in_a_list(x, state):
+    state[1] = average(x, state[1])
+    return x - state[1]
+
+
+def in_a_global(x, _):
+    global MEAN
+    MEAN = average(x, MEAN)
+    return x - MEAN
+
+
+def in_a_tuple(x, state):
+    mean, square = state.pair
+    state.pair = average(x, mean), average(x * x, square)
+    return (x - state.pair[0]) / (state.pair[1] + 1)
+
+
+def twice(x, state):
+    state.mean = average(x, state.mean)
+    first = state.mean
+    state.mean = average(x * 2, first)
+    return first - state.mean
+
+
+def with_a_graph(x, state):
+    y = (state.w * x).sum()
+    kept = 0.0 if state.loss.requires_grad else state.loss * 2
+    state.loss = y
+    return y.detach() + kept
+
+
+def argument(x, state):
+    state.last, before = x, state.last
+    return x - before
+
+
+def result(x, state):
+    state.mean = mean = average(x, state.mean)
+    return mean
+
+
+def only_stored(x, state):
+    state.mean = x.detach() * 2
+    return x * 3
+
+
+def of_a_weight(x, state):
+    state.before = state.w.detach()
+    return state.w * x
+
+
+def two_that_are_one(x, state):
+    state.mean = state.other = average(x, state.mean)
+    return x - state.other
+
+
+def exchanged(x, state):
+    state.mean, state.other = state.other, state.mean
+    return x - state.mean * 2
+
+
+def looked_at(x, state):
+    state.mean, before = average(x, state.mean), state.mean
+    return x - state.mean, before is state.other, before.shape, before.requires_grad
+
+
+def rebound_too(x, state):
+    before = state.mean
+    before[0] = 5.0
+    state.mean = average(x, before)
+    return x - state.mean + before
+
+
+def namespace(**names):
+    return types.SimpleNamespace(mean=gg.zeros(3), other=gg.ones(3), w=leaf(3), **names)
+
+
+class Norm(nn.Module):
+    def __init__(self):
+        self.register_buffer("mean", gg.zeros(3))
+
+
+def put(name, make):
+    return lambda state: setattr(state, name, make(state))
+
+
+OTHERS = {
+    "other": lambda _: normal(3, seed=9),
+    "same": lambda s: s.other,
+    "leaf": lambda _: leaf(3),
+    "number": lambda _: 0.5,
+    "float64": lambda _: gg.zeros(3, dtype=gg.float64),
+    "shape": lambda _: gg.zeros(1),
+    "view": lambda s: s.other[...],
+    "weight": lambda s: s.w.detach(),
+    "none_again": lambda _: gg.ones(3),
+}
+CHANGES = [put("mean", make) for make in OTHERS.values()]
+
+
+def into_its_memory(state):
+    with gg.no_grad():
+        state.mean[...] = 7.0
+
+
+for _use, _make, _changes in (
+    (in_an_attribute, namespace, [*CHANGES, into_its_memory]),
+    (in_an_attribute, Norm, [put("mean", OTHERS["other"]), into_its_memory]),
+    (in_an_item, lambda: {"mean": gg.zeros(3)}, [lambda s: s.update(mean=gg.ones(3)), dict.clear]),
+    (in_a_list, lambda: [1, gg.zeros(3)], [lambda s: s.append(1), lambda s: s.reverse()]),
+    (in_a_global, lambda: globals().update(MEAN=gg.zeros(3)), []),
+    (in_a_tuple, lambda: namespace(pair=(gg.zeros(3), gg.ones(3))),
+     [put("pair", lambda s: (s.other, s.mean)), put("pair", lambda s: (s.other,)),
+      put("pair", lambda s: [s.other, s.w]), put("pair", lambda s: (s.other, s.other))]),
+    (twice, namespace, CHANGES[:3]),
+    (with_a_graph, lambda: namespace(loss=gg.zeros(())), [put("loss", lambda s: gg.ones(()))]),
+    (argument, lambda: namespace(last=gg.zeros(3)), [put("last", lambda s: s.other)]),
+    (result, namespace, CHANGES),
+    (only_stored, namespace, CHANGES),
+    (of_a_weight, lambda: namespace(before=gg.ones(3)), [put("before", lambda s: s.other)]),
+    (two_that_are_one, namespace, CHANGES),
+    (exchanged, namespace, CHANGES[:2]),
+    (looked_at, namespace, [put("other", lambda s: s.mean), *CHANGES]),
+    (rebound_too, namespace, CHANGES[:2]),
+):  # fmt: skip
+    uses("in_a_module" if _make is Norm else _use.__name__, _use, _make, *_changes)
+
+
+@program
+def an_average_of_weights(world):
+    w, optimizer = setting()
+    shadow = {"w": gg.zeros(3)}
+
+    def follow():
+        with gg.no_grad():
+            shadow["w"] = average(w, shadow["w"], 0.9)
+
+    world.play(training(world, w, optimizer, after=follow), watch=[lambda: shadow["w"]])
+
+
+@program
+def a_tensor_that_is_also_the_argument(world):
+    state = namespace()
+    f = world.compile(functools.partial(looked_at, state=state))
+    given = iter([normal(3)] * 4 + [None] * 5)
+    world.play(lambda x: f(state.mean if next(given) is None else x), watch=[lambda: state.mean])
