@@ -100,7 +100,7 @@ def compile(
     - reads a value, as ``float(x)``, ``if x > 0`` and ``print(x)`` do, or makes an array whose
       shape depends on values;
     - changes raw arrays, or lists, dicts and objects, other than by putting numbers and texts
-      into them;
+      into them, and new tensors in the place of others;
     - draws random numbers of other libraries, seeds a generator, or goes through an iterator or a
       `DataLoader`;
     - reads the rate or the state of a scheduler; or steps one and also reads a learning rate, or
