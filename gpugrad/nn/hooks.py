@@ -14,7 +14,6 @@ from .._tensor import Tensor, is_recorded
 from ..autograd.graph import watched
 from ..autograd.hooks import Handle, attach
 from ..autograd.operation import op
-from .changes import changes
 
 
 def register(module, which, hook, where, prepend, with_kwargs=None):
@@ -29,14 +28,12 @@ def register(module, which, hook, where, prepend, with_kwargs=None):
     if "_hooks" not in vars(module):
         vars(module)["_hooks"] = hooks
         object.__setattr__(module, "__class__", _hooked_class(type(module)))
-        changes.version += 1
 
     def undo():
         take_out()
         if not any(vars(hooks).values()) and vars(module).get("_hooks") is hooks:
             object.__setattr__(module, "__class__", type(module).__base__)
             del vars(module)["_hooks"]
-            changes.version += 1
 
     return Handle(undo)
 

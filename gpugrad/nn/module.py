@@ -18,7 +18,6 @@ from ..autograd.hooks import Handle
 from ..backends import backend_of
 from ..backends.placement import placed_like
 from . import hooks
-from .changes import changes
 
 
 class Parameter(Tensor):
@@ -118,7 +117,6 @@ class Module:
         if name in self._buffer_names and not isinstance(value, Tensor | None):
             buffer, given = f"{type(self).__name__}.{name}", type(value).__name__
             raise TypeError(f"{buffer} is a buffer, and must be a Tensor or None, not {given}")
-        changes.version += 1
         if type(value) is Tensor and value.requires_grad and value.is_leaf:
             warnings.warn(
                 f"{type(self).__name__}.{name} is a tensor that requires grad, but no parameter of "
@@ -128,7 +126,6 @@ class Module:
         super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:
-        changes.version += 1
         super().__delattr__(name)
         if name in self._buffer_names:
             self._buffer_names = {k: x for k, x in self._buffer_names.items() if k != name}
