@@ -160,8 +160,8 @@ def test_parameter_list_is_a_list_of_parameters():
 
 
 def test_apply_reaches_each_module_once_and_children_first():
-    shared = nn.Tanh()
-    model, seen = nn.Sequential(nn.Sequential(shared, nn.ReLU()), shared, nn.Linear(1, 1)), []
+    shared, seen = nn.Tanh(), []
+    model = nn.Sequential(nn.Sequential(shared, nn.ReLU()), shared, nn.Linear(1, 1))
     assert model.apply(seen.append) is model
     assert seen == [shared, model[0][1], model[0], model[2], model]
     model.back = model  # as a child may refer to its parent
@@ -220,9 +220,9 @@ def test_names_with_a_prefix_and_without_the_modules_inside():
     def listed(nn):
         block = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
         for part in block, block[1]:
-            for listing in part.named_parameters, part.named_buffers:
-                for options in {}, {"prefix": "a"}, {"recurse": False}, {"prefix": "a.b"}:
-                    yield [(name, tuple(x.shape)) for name, x in listing(**options)]
+            for options in {}, {"prefix": "a"}, {"recurse": False}, {"prefix": "a.b"}:
+                named = *part.named_parameters(**options), *part.named_buffers(**options)
+                yield [(name, tuple(x.shape)) for name, x in named]
             yield [tuple(x.shape) for x in (*part.parameters(False), *part.buffers(recurse=False))]
 
     assert list(listed(nn)) == list(listed(torch.nn))

@@ -84,9 +84,7 @@ def test_threads():
     net, others = mlp(), [mlp(i) for i in range(8)]
 
     def work(other):
-        for _ in range(20):
-            out = functional_call(net, detached(other), X)
-        return out
+        return [functional_call(net, detached(other), X) for _ in range(20)][-1]
 
     with ThreadPoolExecutor(8) as pool:
         for out, other in zip(pool.map(work, others), others, strict=True):

@@ -68,13 +68,12 @@ SPLITS = [
 
 
 @pytest.mark.filterwarnings("ignore")  # PyTorch's, about empty parts
-def test_random_split_takes_lengths_or_fractions():
-    torch = pytest.importorskip("torch")
-    for n, lengths in SPLITS:
-        parts = data.random_split(range(n), lengths, seed=0)
-        theirs = torch.utils.data.random_split(range(n), lengths)
-        assert [*map(len, parts)] == [*map(len, theirs)], (n, lengths)
-        assert sorted(i for part in parts for i in part) == [*range(n)]
+@pytest.mark.parametrize("n, lengths", SPLITS)
+def test_random_split_takes_lengths_or_fractions(n, lengths):
+    theirs = pytest.importorskip("torch").utils.data.random_split(range(n), lengths)
+    parts = data.random_split(range(n), lengths, seed=0)
+    assert [*map(len, parts)] == [*map(len, theirs)]
+    assert sorted(i for part in parts for i in part) == [*range(n)]
 
 
 def test_a_split_depends_on_its_seed_or_generator():
@@ -116,16 +115,15 @@ def test_samplers_give_indices():
     assert [*data.SequentialSampler("abc")] == [0, 1, 2]
     sampler = data.RandomSampler(range(6), seed=0)
     first, second = [*sampler], [*sampler]
-    assert sorted(first) == sorted(second) == [*range(6)]
     assert first != second
+    assert sorted(first) == sorted(second) == [*range(6)]
     sampler.set_epoch(0)
     assert [*sampler] == first
     few, many = (data.RandomSampler(range(6), num_samples=n, seed=0) for n in (4, 15))
     assert (len(few), len({*few}), len(many)) == (4, 4, 15)
     assert sorted(Counter(many).values()) == [2, 2, 2, 3, 3, 3]
     drawn = Counter(data.RandomSampler(range(3), replacement=True, num_samples=600, seed=0))
-    assert len(drawn) == 3
-    assert all(150 < count < 250 for count in drawn.values())
+    assert [150 < count < 250 for count in drawn.values()] == [True] * 3
     for expected, drop_last in (([[0, 1], [2]], False), ([[0, 1]], True)):
         sampler = data.BatchSampler(range(3), 2, drop_last)
         assert ([*sampler], len(sampler)) == (expected, len(expected))
@@ -187,12 +185,11 @@ def test_the_order_depends_on_seed_and_epoch_only():
     resumed = data.DataLoader(numbers(50), 10, shuffle=True, seed=5)
     resumed.epoch = np.int64(2)
     assert (first_members(resumed), resumed.epoch) == (first[2], 3)
-    others = []
-    for _ in range(2):  # without a seed manual_seed decides
-        gg.manual_seed(0)
-        others.append([*epochs(1), *epochs(1)])
-    assert others[0] == others[1]
-    assert all(a != b for a, b in combinations([*first, *epochs(1, seed=6), *others[0]], 2))
+    gg.manual_seed(0)  # which decides without a seed
+    others = [*epochs(1), *epochs(1)]
+    gg.manual_seed(0)
+    assert [*epochs(1), *epochs(1)] == others
+    assert all(a != b for a, b in combinations([*first, *epochs(1, seed=6), *others], 2))
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
@@ -204,10 +201,9 @@ def test_data_sets_that_are_empty_or_smaller_than_a_batch(make, shuffle):
 
 
 def test_a_tuple_of_arrays_is_a_data_set_unless_they_are_inputs_and_targets():
-    rows = gg.ones((3, 4))
     for other, size in (gg.ones(3), 1), (gg.ones((3, 1)), 2), (gg.ones((3, 1)), 9):
         with pytest.raises(TypeError, match=r"is TensorDataset\(inputs, targets\)$"):
-            data.DataLoader((rows, other), size)
+            data.DataLoader((gg.ones((3, 4)), other), size)
     samples = tuple([np.ones(n) for n in (2, 2, 3, 3)])
     for sizes, loader in (
         ([1, 1, 1, 1], data.DataLoader(samples)),
@@ -236,8 +232,8 @@ def test_batches_are_nested_as_samples_are():
     assert [*ours] == [*theirs]
     assert ours["name"] == theirs["name"] == ["image 0", "image 1", "image 2"]
     (pair, [x, number]), (their_pair, [y, their_number]) = ours["more"], theirs["more"]
-    assert isinstance(pair, Pair)
-    assert number.dtype == gg.float32  # as gg.tensor makes it, and not float64
+    # As gg.tensor makes it, the number is not in float64.
+    assert (type(pair), number.dtype) == (Pair, gg.float32)
     pairs = [*zip(pair, their_pair, strict=True), (x, y), (number, their_number.float())]
     for a, b in [*((ours[name], theirs[name]) for name in ("image", "label")), *pairs]:
         np.testing.assert_array_equal(a.numpy(), b.numpy())
@@ -254,8 +250,7 @@ def test_collate_fn_and_transform_make_the_batch():
     assert found == [([[1, 0], [2, 3]], "text"), ([[4]], "text")]
 
     def scaled(batch):
-        x, y = batch
-        return {"x": x / 2, "y": y}
+        return {"x": batch[0] / 2, "y": batch[1]}
 
     dataset = data.TensorDataset(np.arange(4.0), np.arange(4))
     empty = data.DataLoader([*dataset], batch_sampler=[[]], transform=scaled)
@@ -276,9 +271,8 @@ def test_prefetched_batches_come_in_the_same_order(make, shuffle):
         loader = data.DataLoader(make(23), 4, shuffle, seed=0, **options)
         return [first_members(loader) for _ in range(2)]
 
-    expected = found()
     for options in *({"prefetch": n} for n in (1, 3, 100)), {"prefetch": 2, "device": "cpu"}:
-        assert found(**options) == expected
+        assert found(**options) == found()
     assert not threads()
 
 
@@ -356,8 +350,8 @@ def test_memory_mapped_arrays_are_read_batch_by_batch(tmp_path, options):
     ):
         found = [(x[:, 5].tolist(), y.tolist()) for x, y in given]
         assert found == [([n - 1, 3], [n - 1, 3]), ([0, 0], [0, 17])]
-    first = next(iter(data.DataLoader(dataset, 4, shuffle=True, seed=0, **options)))
-    assert first[0].shape == (4, 1 << 10)
+    first, _ = next(iter(data.DataLoader(dataset, 4, shuffle=True, seed=0, **options)))
+    assert first.shape == (4, 1 << 10)
 
 
 def test_mapped_npy_files_are_not_copied(tmp_path):
@@ -389,8 +383,7 @@ LOADERS = {
 @pytest.mark.parametrize("name", LOADERS)
 def test_a_loader_continues_in_the_middle_of_an_epoch(name):
     loader = LOADERS[name]()
-    seen = [(0, loader.state_dict())]  # the number of batches so far, and a state
-    expected = []
+    seen, expected = [(0, loader.state_dict())], []  # the number of batches so far, and a state
     for _ in range(3):
         for (x,) in loader:
             expected.append(x.tolist())
@@ -413,16 +406,15 @@ def test_the_state_follows_the_latest_loop():
     def state():
         return [*loader.state_dict().values()]
 
-    assert state() == [0, 0, None]
+    seen = [state()]
     next(iter(loader))
-    assert state() == [0, 1, None]
+    seen.append(state())
     loader.epoch = 4
-    assert state() == [4, 0, None]
-    a, b = iter(loader), iter(loader)
-    next(a)
-    assert state() == [5, 0, None]
-    next(b)
-    assert state() == [5, 1, None]
+    seen.append(state())
+    for loop in [iter(loader), iter(loader)]:
+        next(loop)
+        seen.append(state())
+    assert seen == [[0, 0, None], [0, 1, None], [4, 0, None], [5, 0, None], [5, 1, None]]
 
 
 # Errors, and what PyTorch's loaders have besides
@@ -519,15 +511,14 @@ def test_a_state_of_another_loader_changes_nothing():
 
 
 def test_the_repr_of_a_loader_says_what_it_is():
-    whole = data.DataLoader(
-        range(3), 2, True, seed=0, drop_last=True, prefetch=1, num_workers=0, pin_memory=False,
-        generator=None, in_order=True,
-    )  # fmt: skip
+    given = {"seed": 0, "drop_last": True, "prefetch": 1}
+    unused = {"num_workers": 0, "pin_memory": False, "generator": None, "in_order": True}
+    whole = data.DataLoader(range(3), 2, True, **given, **unused)
     by_batches = data.DataLoader(numbers(3), batch_sampler=data.BatchSampler([0], 2))
+    more = "shuffle=True, seed=0, drop_last=True, prefetch=1"
     for loader, text in (
         (data.DataLoader(numbers(3)), "TensorDataset(int64 (3,)), batch_size=1"),
-        (whole,
-         "range of 3 samples, batch_size=2, shuffle=True, seed=0, drop_last=True, prefetch=1"),
+        (whole, f"range of 3 samples, batch_size=2, {more}"),
         (by_batches, "TensorDataset(int64 (3,)), batch_sampler=BatchSampler"),
-    ):  # fmt: skip
+    ):
         assert repr(loader) == f"DataLoader({text})"

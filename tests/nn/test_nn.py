@@ -59,10 +59,8 @@ def test_a_replaced_or_deleted_parameter_is_no_longer_part_of_the_module():
     for value in (np.ones((1, 2)), gpugrad.ones((1, 2))):
         with pytest.raises(TypeError, match=r"Linear.weight is a Parameter.*nn\.Parameter"):
             layer.weight = value
-    layer.weight = nn.Parameter([[1.0, 2.0]])
-    layer.bias = None
-    ((name, parameter),) = layer.named_parameters()
-    assert (name, parameter) == ("weight", layer.weight)
+    layer.weight, layer.bias = nn.Parameter([[1.0, 2.0]]), None
+    assert [*layer.named_parameters()] == [("weight", layer.weight)]
     del layer.weight
     assert not [*layer.parameters()]
 
@@ -72,7 +70,7 @@ def test_a_module_and_its_graph_are_freed_without_the_garbage_collector():
     model = Counter()
     loss = model(gpugrad.ones((1, 2))).sum()
     loss.backward()
-    dead = [weakref.ref(model), weakref.ref(model.scale), weakref.ref(model.first)]
+    dead = [*map(weakref.ref, (model, model.scale, model.first))]
     del model, loss
     assert [ref() for ref in dead] == [None, None, None]
     Counter()(gpugrad.ones((1, 2))).sum().backward()  # of which nobody can read a gradient
@@ -160,8 +158,8 @@ def test_backward_through_a_graph_from_before_a_change_raises():
 def test_state_dict_has_every_name_and_copies():
     model = Counter()
     state = model.state_dict()
-    layers = "first.weight first.bias second.weight second.bias"
-    assert list(state) == f"scale steps {layers}".split()
+    layers = ["first.weight", "first.bias", "second.weight", "second.bias"]
+    assert list(state) == ["scale", "steps", *layers]
     assert not any(x.requires_grad for x in state.values())
     with gpugrad.no_grad():
         state["scale"] += 1
@@ -267,8 +265,7 @@ def test_copies_are_independent_and_keep_what_is_shared(copied):
 
 def test_sizes_of_numpy_become_pythons():
     model = nn.MLP(np.int64(3), np.array([4, 2]))
-    assert repr(model) == repr(nn.MLP(3, [4, 2]))
-    assert type(model[0].in_features) is int
+    assert (repr(model), type(model[0].in_features)) == (repr(nn.MLP(3, [4, 2])), int)
 
 
 def test_flatten_as_a_function_and_as_a_method():
@@ -318,7 +315,7 @@ def test_spread_of_random_initial_values(library, initialise, std, dtype):
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_orthogonal_rows_or_columns(shape, dtype):
     def made(seed):
-        w = nn.Parameter(gpugrad.zeros(shape, dtype=getattr(gpugrad, dtype)))
+        w = nn.Parameter(gpugrad.zeros(shape, dtype=dtype))
         assert nn.init.orthogonal_(w, 2.0, gpugrad.random.Generator(seed)) is w
         return values(w)
 

@@ -38,12 +38,11 @@ def torch_parameter(value):
 
 def torch_call(case, sample, dtype):
     """Call PyTorch's function; return its inputs, and its outputs."""
-    inputs = []
-    for x, spec in zip(sample.arrays(dtype), sample.inputs, strict=True):
+    inputs = [*sample.arrays(dtype)]
+    for i, (x, spec) in enumerate(zip(inputs, sample.inputs, strict=True)):
         if isinstance(x, np.ndarray):
-            x = TORCH.array(x, spec.layout)
+            x = inputs[i] = TORCH.array(x, spec.layout)
             x.requires_grad_(x.is_floating_point() or x.is_complex())
-        inputs.append(x)
     static = {name: torch_parameter(value) for name, value in sample.static.items()}
     outputs = case.through(torch, partial(case.torch, torch), *inputs, **static)
     return inputs, list(outputs) if isinstance(outputs, tuple) else [outputs]

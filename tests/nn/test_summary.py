@@ -46,7 +46,7 @@ def test_the_model_stays_as_it_is():
     gg.manual_seed(0)
     assert drawn == gg.random.uniform(())
     assert {name: x.tolist() for name, x in net.state_dict().items()} == before
-    assert [m.training for m in net.modules()] == [True, True, True, False, False, False, False]
+    assert [m.training for m in net.modules()] == [True] * 3 + [False] * 4
     assert (type(net), gg.is_grad_enabled()) == (nn.Sequential, True)
     broken = nn.Sequential(nn.Linear(3, 4), nn.Linear(3, 4))
     with pytest.raises(ValueError, match=r"^linear: "):
@@ -71,8 +71,10 @@ def test_shared_parameters_and_unused_layers():
     assert repr(found).splitlines()[4] == "  unused: Identity  -                        0      0"
 
 
-def test_errors():
-    with pytest.raises(TypeError, match=r"not their shapes, as in .*gpugrad\.zeros\(\(2, 3\)\)\)$"):
-        nn.summary(model(), (2, 3))
-    with pytest.raises(TypeError, match=r"must be a Module, not the class Linear$"):
-        nn.summary(nn.Linear)
+@pytest.mark.parametrize("given, message", [
+    ((nn.Linear,), "must be a Module, not the class Linear$"),
+    ((nn.ReLU(), (2, 3)), r"not their shapes, as in .*gpugrad\.zeros\(\(2, 3\)\)\)$"),
+])  # fmt: skip
+def test_errors(given, message):
+    with pytest.raises(TypeError, match=message):
+        nn.summary(*given)
