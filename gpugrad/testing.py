@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from ._arguments import check_type
 from ._creation import asarray
 from ._foreign_names import explains_arguments
 from ._tensor import Tensor
@@ -61,7 +62,7 @@ def gradcheck(
     >>> gpugrad.testing.gradcheck(gpugrad.tanh, x)
     True
     """
-    inputs = _sequence(inputs)
+    inputs = _leaves("gradcheck", f, inputs)
     before = _values(inputs)
     outputs = _outputs(f, inputs)
     if _values(inputs) != before:
@@ -78,8 +79,7 @@ def gradcheck(
 
 def _chosen(check, f, outputs):
     """The numbers of the outputs that require grad."""
-    chosen = [i for i, y in enumerate(outputs) if y.requires_grad]
-    if not chosen:
+    if not (chosen := [i for i, y in enumerate(outputs) if y.requires_grad]):
         raise ValueError(f"{check}: no output of {_name(f)} requires grad")
     return chosen
 
@@ -87,9 +87,8 @@ def _chosen(check, f, outputs):
 def _labels(f, inputs):
     """What errors call the inputs: their numbers and, if there are several, their names."""
     label, _ = parameters(f)
-    if len(inputs) == 1:
-        return ["input 0"]
-    return [f"input {i} ({label(i)})" for i in range(len(inputs))]
+    labels = [f"input {i} ({label(i)})" for i in range(len(inputs))]
+    return labels if labels[1:] else ["input 0"]
 
 
 def _values(inputs):
@@ -117,12 +116,11 @@ def gradgradcheck(
     >>> gpugrad.testing.gradgradcheck(gpugrad.tanh, x)
     True
     """
-    inputs = _sequence(inputs)
+    inputs = _leaves("gradgradcheck", f, inputs)
     outputs = _outputs(f, inputs)
     chosen = _chosen("gradgradcheck", f, outputs)
     draw = random.Random(1)
-    own = [outputs[i].detach() for i in chosen]
-    cotangents = [_from_list(_draw(draw, y), y, True) for y in own]
+    cotangents = [_from_list(_draw(draw, outputs[i]), outputs[i], True) for i in chosen]
 
     def gradients(*arguments):
         xs, gs = arguments[: len(inputs)], arguments[len(inputs) :]
@@ -161,12 +159,13 @@ def twincheck(
     op = f.op  # type: ignore[attr-defined]
     arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
     arrays += [None] * (len(op.inputs) - len(arrays))
-    compared = False
-    for what, found, expected in _of_twins(op, arrays, {**op.static_defaults, **static}):
-        compared = True
+    pairs = list(_of_twins(op, arrays, {**op.static_defaults, **static}))
+    if not pairs:
+        raise ValueError(f"twincheck: {op.name} has no twin for these inputs, or it declines")
+    for what, found, expected in pairs:
         is_tuple = isinstance(expected, tuple)
-        pairs = zip(found, expected, strict=True) if is_tuple else [(found, expected)]
-        for i, (a, e) in enumerate(pairs):
+        parts = zip(found, expected, strict=True) if is_tuple else [(found, expected)]
+        for i, (a, e) in enumerate(parts):
             name = f"twincheck: {what}" + (f", number {i}" if is_tuple else "")
             if (a is None) != (e is None) or getattr(a, "dtype", None) != getattr(e, "dtype", None):
                 given = getattr(a, "dtype", type(a).__name__)
@@ -176,8 +175,6 @@ def twincheck(
                     assert_close(a, e, rtol=rtol, atol=atol)
                 except AssertionError as error:
                     raise AssertionError(f"{name}: {error}") from None
-    if not compared:
-        raise ValueError(f"twincheck: {op.name} has no twin for these inputs, or it declines")
 
 
 def _of_twins(op, arrays, static):
@@ -276,8 +273,6 @@ def _check(name, checked, f, inputs, labels, tolerances, forward):
     """
     check = f"{name} of {_name(checked)}"
     wanted = [i for i, x in enumerate(inputs) if _wants_grad(x)]
-    if not wanted:
-        raise ValueError(f"{check}: no input requires grad")
     for i in wanted:
         if str(inputs[i].dtype).split(".")[-1] not in ("float64", "complex128"):
             raise TypeError(
@@ -346,9 +341,8 @@ def _compare_forward(check, f, inputs, labels, tolerances):
             t = tangents.get(y.node)
             forward = [0.0] * y.size if t is None else _flat(t)[0]
             what = f"the tangent of output {k} along a direction of {labels[i]}"
-            output = _flat(y)[0]
-            for j, slope in enumerate(difference):
-                entries.append(((what, y.shape, j, f"output {output[j]!r}"), forward[j], slope))
+            for j, (there, *pair) in enumerate(zip(_flat(y)[0], forward, difference, strict=True)):
+                entries.append(((what, y.shape, j, f"output {there!r}"), *pair))
     _agree(check, "forward mode", tolerances, entries)
 
 
@@ -387,12 +381,19 @@ def _draw(draw, y):
     return [draw.gauss(0, 1) for _ in range(y.size)]
 
 
-def _sequence(inputs):
-    return (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+def _leaves(check, f, inputs):
+    """The inputs as a tuple; each that requires grad is a leaf, also where one is given twice."""
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    if not any(map(_wants_grad, inputs)):
+        raise ValueError(f"{check} of {_name(f)}: no input requires grad")
+    return tuple([x.detach().requires_grad_() if _wants_grad(x) else x for x in inputs])
 
 
 def _outputs(f, inputs):
-    return list(_sequence(f(*inputs)))
+    found = f(*inputs)
+    for y in (outputs := list(found) if isinstance(found, (tuple, list)) else [found]):
+        check_type(y, Tensor, f"{_name(f)} must return a Tensor or a sequence of Tensors")
+    return outputs
 
 
 def _wants_grad(x):

@@ -109,8 +109,8 @@ class autocast:
     def __call__(self, function: F) -> F:
         if any(runs_in_steps(function) for runs_in_steps in _IN_STEPS):
             raise TypeError(
-                f"autocast: {function.__name__} is a generator or an async function, between whose "
-                f"steps others run; write `with autocast():` in it, around code without yield and "
+                f"autocast: {function!r} is a generator or an async function, between whose steps "
+                f"others run; write `with autocast():` in it, around code without yield and "
                 f"await"
             )
 

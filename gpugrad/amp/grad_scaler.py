@@ -103,7 +103,7 @@ class GradScaler:
         check_type(optimizer, Optimizer, "GradScaler.unscale_: needs an optimizer of gpugrad.optim")
         if optimizer in self._stepped:
             raise RuntimeError("GradScaler.unscale_: it is called after step; call update first")
-        if optimizer in self._found:
+        if self._found.get(optimizer):  # it is empty if there was no gradient
             raise RuntimeError(
                 "GradScaler.unscale_: the gradients are unscaled already; call it once before each "
                 "step, and update after the step"
@@ -147,7 +147,7 @@ class GradScaler:
             raise RuntimeError(
                 "GradScaler.step: it was called already; call update after each step"
             )
-        if optimizer not in self._found:
+        if not self._found.get(optimizer):
             self.unscale_(optimizer)
         found = self._found[optimizer]
         if not found:

@@ -190,7 +190,7 @@ def test_a_region_is_a_decorator():
     async def steps():
         pass
 
-    for function in steps, lambda: (yield):
+    for function in steps, partial(steps), lambda: (yield):
         with pytest.raises(TypeError, match=r"autocast: .* is a generator or an async function"):
             region(function)
 
@@ -397,8 +397,7 @@ def test_calls_in_the_wrong_order_are_rejected():
     refused(RuntimeError, "nothing was scaled; call scale", scaler.update)
     loss = scaler.scale(p.sum())
     refused(RuntimeError, "no parameter of the optimizer has a gradient", scaler.step, optimizer)
-    scaler = GradScaler()
-    scaler.scale(p.sum()).backward()
+    loss.backward()
     refused(RuntimeError, "no optimizer has stepped", scaler.update)
     scaler.unscale_(optimizer)
     refused(RuntimeError, "unscaled already", scaler.unscale_, optimizer)

@@ -44,6 +44,7 @@ def test_right_rules_pass(x, library):
     y = library.tensor(np.array(X).T, requires_grad=True)
     for check in gradcheck, gradgradcheck:
         assert check(square, x) is check(square, [x]) is True
+        assert check(gpugrad.multiply, (x, x), check_forward=True)  # each place by itself
         check(product(), (x, y))
 
 
@@ -181,6 +182,11 @@ def test_functions_that_cannot_be_checked_are_errors():
             check(lambda x: x.detach() * 2, x)
         with pytest.raises(ValueError, match=f"{check.__name__}.*requires grad"):
             check(gpugrad.exp, x.detach())
+        with pytest.raises(ValueError, match=f"{check.__name__}.*no input requires grad"):
+            check(lambda pair: pair[0] * pair[1], [(x, x)])
+        for result in (1.0, None, {"y": x}, (x, None)):
+            with pytest.raises(TypeError, match="must return a Tensor or a sequence of Tensors"):
+                check(lambda x, result=result: result, x)
         with pytest.raises(TypeError, match=r"input 0 is .*float32.*float64"):
             check(gpugrad.exp, gpugrad.tensor([1.0], requires_grad=True))
 
