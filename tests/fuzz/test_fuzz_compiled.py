@@ -3,8 +3,8 @@
 A program is a network, a loss, an optimizer, a way to clip gradients and a schedule, all drawn at
 random, and what happens between its steps: evaluation, a smaller batch, weights or the optimizer's
 state loaded, a learning rate set, a parameter or a gradient replaced, an object, a list, a class or
-a global changed that the loss depends on. Some average their weights, and some compute in half
-precision with a `GradScaler`. Everything that training changes is compared after every step.
+a global changed that the loss depends on. Some replace tensors of such an object by new ones, some
+average their weights, and some compute in half precision with a `GradScaler`. Everything that training changes is compared after every step.
 """
 
 from functools import partial
@@ -80,7 +80,19 @@ class Weights:
     def __init__(self):
         self.scale = 1.0
         self.terms = [1.0, 0.5]
-        self.weight = gg.asarray(1.0)
+        self.weight, self.kept = gg.asarray(1.0), (gg.asarray(0.0), gg.asarray(0.0))
+        self.mean, self.last = self.kept
+
+    def replace(self, what, loss):
+        """Put new tensors in the place of others; returns a loss that depends on these."""
+        now, before = loss.detach().astype("float32"), self.mean
+        if what == "mean":
+            before = self.mean = self.mean * 0.9 + now * 0.1
+        elif what == "loss":
+            before, self.last = self.last, loss
+        elif what == "pair":
+            before, self.kept = self.kept[0], (now, self.kept[0] + now)
+        return loss + before.detach().astype(loss.dtype) * 0.1
 
     def __call__(self, loss):
         for term in self.terms:
@@ -104,6 +116,7 @@ def make(choices, **given):
         schedule=choices.choose([None, *SCHEDULES]),
         steps_inside=choices.flag(),
         zero=choices.choose(["none", "zeros", "after", "outside", "model"]),
+        replaces=choices.choose([None, None, "mean", "loss", "pair"]),
         twice=choices.below(5) == 1,
         average=choices.choose(["none", *AVERAGES]),
         scaled=choices.below(4) == 1,
@@ -148,7 +161,7 @@ class Run:
         def loss_of(x, y):
             with gg.amp.autocast(dtype=gg.float16, enabled=scaler.is_enabled()):
                 loss = criterion(model(x), y)
-            return weights(loss)
+            return weights.replace(example.replaces, weights(loss))
 
         def step(x, y):
             if example.zero in ("none", "zeros"):
@@ -198,7 +211,8 @@ class Run:
                 self.average.update_parameters(self.model)
             if self.schedule and not example.steps_inside:
                 self.schedule.step()
-            state = self.model, self.average, self.scaler, self.optimizer
+            weights = self.weights
+            state = self.model, self.average, self.scaler, self.optimizer, vars(weights)
             self.found.append(bits((result, *state)))
         return [*self.found, bits(gg.random.default_generator())]
 
@@ -258,6 +272,7 @@ EVENTS = {
     "class": change_class,
     "global": lambda run, i: set_globals(0.125 * i, Weights.power),
     "seed": lambda run, i: gg.manual_seed(i),
+    "mean": lambda run, i: setattr(run.weights, "mean", gg.asarray(0.5)),
 }
 
 

@@ -63,7 +63,7 @@ class Training:
         loss_of = lambda x, y: F.cross_entropy(self.model(x), y)  # noqa: E731
         self.eager = training(self.optimizer, loss_of, more, self)
         self.step = compile(self.eager)
-        self.rng = np.random.default_rng(0)
+        self.rng, self.mean = np.random.default_rng(0), gg.zeros((8, 3), device="cuda")
 
     def run(self, n=6, size=6):
         x = on_device(self.rng.standard_normal((n, size, 3)).astype("float32"))
@@ -74,7 +74,7 @@ class Training:
         """All numbers that training has changed, as NumPy arrays."""
         states = self.optimizer.state_dict()["state"].values()
         return host([
-            *self.model.state_dict().values(),
+            self.mean, *self.model.state_dict().values(),
             *(x for state in states for x in state.values()),
             *(p.grad for p in self.model.parameters()),
         ])  # fmt: skip
@@ -88,6 +88,11 @@ def noise(training):
     """Draws numbers in the step."""
     for p in training.model.parameters():
         p.grad = p.grad + 0.01 * gg.random.normal(p.shape, device="cuda")
+
+
+def average(training):
+    """Replaces a tensor of the state."""
+    training.mean = training.mean * 0.9 + training.model[0].weight.grad * 0.1
 
 
 def no_layers():
@@ -112,6 +117,7 @@ TRAININGS = {
     ),
     "updates of single parameters": (no_layers, lambda p: optim.RMSprop(p, lr=0.01)),
     "random numbers": (no_layers, lambda p: optim.SGD(p, lr=0.1), noise),
+    "a running mean": (no_layers, lambda p: optim.SGD(p, lr=0.1), average),
 }
 
 
