@@ -50,7 +50,7 @@ def is_own(name):
 def takes_stand_ins(name):
     """Whether the functions of a module are known to take traced arrays like real ones."""
     top = name.partition(".")[0]
-    is_known = top in sys.stdlib_module_names or (only_computes(name) and top != "scipy")
+    is_known = top in sys.stdlib_module_names or (only_computes(top) and top != "scipy")
     return is_known or is_own(name)
 
 

@@ -4,7 +4,8 @@ A program is a network, a loss, an optimizer, a way to clip gradients and a sche
 random, and what happens between its steps: evaluation, a smaller batch, weights or the optimizer's
 state loaded, a learning rate set, a parameter or a gradient replaced, an object, a list, a class or
 a global changed that the loss depends on. Some replace tensors of such an object by new ones, some
-average their weights, and some compute in half precision with a `GradScaler`. Everything that training changes is compared after every step.
+average their weights, and some compute in half precision with a `GradScaler`. Everything that
+training changes is compared after every step.
 """
 
 from functools import partial
