@@ -86,6 +86,8 @@ def main():
     parser = Parser(__doc__, plot="runs/gaussian_mixture.png")
     parser.add_argument("--points", type=positive, default=2000, help="default 2000")
     options = parser.parse_args()
+    if options.points < CLOUDS:
+        parser.error(f"--points must be at least {CLOUDS}, the number of the clouds")
     generator = np.random.default_rng(options.seed)
     points, labels = sample(options.points, generator)
     log_width = np.full((CLOUDS, 1), -np.log(START))

@@ -177,6 +177,8 @@ def main():
     parser = Parser(__doc__, seed=False, plot="runs/ode_fit.png")
     parser.add_argument("--rtol", type=float, default=1e-6, help="for the fit, default 1e-6")
     options = parser.parse_args()
+    if not 0 < options.rtol < 1:
+        parser.error("--rtol must be above 0 and below 1")
     counts, start = (
         gg.tensor(numbers, dtype=gg.float64, device=options.device)
         for numbers in (

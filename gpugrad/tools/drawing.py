@@ -76,7 +76,7 @@ def draw(
         raise ValueError("draw: no tensor given")
 
     nodes, total = _nearest([x.node for x in roots], max_nodes)
-    details = _Details(nodes, roots, max_values)
+    details = _Details(nodes, roots, whole("draw: max_values", max_values, 0))
     names = _names(names, details)
     number = {node: i for i, node in enumerate(nodes)}
     boxes, arrows = [], []

@@ -274,6 +274,17 @@ def test_small_examples(program, words, tmp_path):
     assert words in succeed(program, *options, cwd=tmp_path, picture=picture)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("program, options", [
+    ("gaussian_mixture", ("--points", 2)), ("ode_fit", ("--rtol", "nan")),
+    ("ode_fit", ("--rtol", -1)), ("long_memory", ("--length", 1)),
+])  # fmt: skip
+def test_options_out_of_range(program, options, tmp_path):
+    done = run(path_of(program), *options, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"{program}.py: {options[0]} must be " in done.stderr
+
+
 # What the quick form of a program prints last, with the bounds of the numbers in it.
 QUICK = {
     "regression": [

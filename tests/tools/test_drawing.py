@@ -159,6 +159,7 @@ def test_long_graphs_are_cut_and_shared_parts_drawn_once():
     (leaf(1.0), {"names": {"W": 3}}, TypeError, "names must be .*'W' is a int"),
     (leaf(1.0), {"direction": "up"}, ValueError, "direction must be 'TB', 'BT'"),
     (leaf(1.0), {"max_nodes": 0}, ValueError, "max_nodes must be an int of at least 1"),
+    (leaf(1.0), {"max_values": None}, ValueError, "max_values must be an int of at least 0"),
 ])  # fmt: skip
 def test_what_cannot_be_drawn(output, options, kind, message):
     with pytest.raises(kind, match=f"draw: {message}"):
