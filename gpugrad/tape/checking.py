@@ -2,7 +2,6 @@
 
 import operator
 import random as python_random
-from collections import deque
 from collections.abc import MutableSequence
 from contextlib import suppress
 from dataclasses import is_dataclass
@@ -57,15 +56,13 @@ class Snapshot:
             self._kept[id(x)] = x, backend_of[kind].asarray(x, copy=True)
             return ()
         content = None
-        if isinstance(x, (list, deque, set, tuple)):
+        if isinstance(x, (MutableSequence, set, tuple)):
             content = [*x]
         elif isinstance(x, dict):
             content = dict(x)
-        elif isinstance(x, MutableSequence):  # such as a bytearray
-            content = x[:]
         elif isinstance(x, Tensor):
             content = {"array": x.array, "node": x.node, "_grad": x.grad}
-        elif kind is Leaf or kind is Node:
+        elif kind in (Leaf, Node):
             content = {"watch": x.watch}
         elif kind is ParameterState or is_dataclass(kind):
             names = *getattr(x, "__dict__", ()), *slots_of(kind)
@@ -87,10 +84,8 @@ class Snapshot:
             if type(x) in namespace_of:
                 if getattr(getattr(x, "flags", None), "writeable", True):
                     x[...] = content
-            elif isinstance(x, (list, deque, set, dict)):
+            elif isinstance(x, (MutableSequence, set, dict)):
                 refill(x, content)
-            elif isinstance(x, MutableSequence):
-                x[:] = content
             elif not isinstance(x, tuple):
                 for name in {*getattr(x, "__dict__", ())} - content.keys():
                     object.__delattr__(x, name)
@@ -152,13 +147,14 @@ def _access(generator):
 
 
 def refill(container, values):
-    """Give a list, dict, set or deque these items, unless it has them."""
+    """Give a sequence, dict or set these items, unless it has them."""
     now, before = [*container], [*values]
     if isinstance(container, dict):
         now, before = [*now, *container.values()], [*before, *values.values()]
     if len(now) != len(before) or any(map(operator.is_not, now, before)):
         container.clear()
-        (container.extend if isinstance(container, (list, deque)) else container.update)(values)
+        put = container.extend if isinstance(container, MutableSequence) else container.update
+        put(values)
 
 
 def results(result):

@@ -3,7 +3,6 @@
 import dis
 import functools
 import re
-import types
 from contextlib import suppress
 from importlib.util import resolve_name
 from typing import NamedTuple
@@ -34,6 +33,7 @@ class Facts(NamedTuple):
     asks_types: whether it may ask for the type or the bytes of an array, or the type of a number.
     reads_arrays: whether it may read the attribute ``array`` of anything but a module.
     computes_names: whether it may look up attributes under computed names.
+    writes: whether it may change attributes, items or variables that are not its own.
     """
 
     names: frozenset
@@ -43,6 +43,7 @@ class Facts(NamedTuple):
     asks_types: bool
     reads_arrays: bool
     computes_names: bool
+    writes: bool
 
 
 @functools.lru_cache(2000)
@@ -55,6 +56,7 @@ def facts_of(code):
     asks_types = not _EXACT.isdisjoint(code.co_names)
     reads_arrays = "array" in code.co_consts
     computes_names = not _BY_NAME.isdisjoint(code.co_names)
+    writes = not _CHANGING.isdisjoint(code.co_names)
     found = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
     for k, i in enumerate(found):
         is_global = i.opname in _LOADS
@@ -70,6 +72,8 @@ def facts_of(code):
             passed.add(i.argval)
         if i.opname == "IMPORT_NAME":
             imports.append((found[k - 2].argval, i.argval, found[k - 1].argval or ()))
+        if i.opname.startswith(("STORE_", "DELETE_")) and "FAST" not in i.opname:
+            writes |= "DEREF" not in i.opname or i.argval in code.co_freevars
         if i.argval == "ndarray":
             asks_types |= found[k + 1].opname in ("LOAD_ATTR", "LOAD_METHOD")
         if is_global and i.argval == "getattr":
@@ -78,19 +82,7 @@ def facts_of(code):
             computes_names |= not _gives_name(found[k + 1 : end], call)
     asks_types |= not read.isdisjoint(("type", "pow"))
     sets = frozenset(names), frozenset(read), frozenset(passed)
-    return Facts(*sets, tuple(imports), asks_types, reads_arrays, computes_names)
-
-
-@functools.lru_cache(2000)
-def writes(code):
-    """Whether a function may change attributes, items or variables that are not its own."""
-    if not _CHANGING.isdisjoint(code.co_names):
-        return True
-    found = [i for i in dis.get_instructions(code) if i.opname.startswith(("STORE_", "DELETE_"))]
-    found = [i for i in found if "FAST" not in i.opname]
-    if any("DEREF" not in i.opname or i.argval in code.co_freevars for i in found):
-        return True
-    return any(writes(x) for x in code.co_consts if isinstance(x, types.CodeType))
+    return Facts(*sets, tuple(imports), asks_types, reads_arrays, computes_names, writes)
 
 
 def _gives_name(given, call):

@@ -286,10 +286,6 @@ class Compiled(Generic[P, R]):
         if not _recording.acquire(timeout=_PATIENCE):
             return function(*args, **kwargs)
         try:
-            with suppress(Failed):  # a program may fit now that no other thread is recording
-                result = self._run(leaves, structure)
-                if result is not _MISS:
-                    return result
             tapes = [t for t in self._tapes if t.structure == structure]
             known = [t for t in tapes if first_change(t.guards) is None]
             is_first, self._is_new = self._is_new, False

@@ -17,7 +17,6 @@ from .cells import ABSENT, Cell, Exactly, is_compared
 from .derivatives import Graph, plan_for
 from .draws import state_of_numpy
 from .libraries import is_own, module_of
-from .numbers import Number
 from .reach import Reach, first_change
 from .recorder import Recorder
 from .stage import Stage
@@ -320,8 +319,6 @@ class _Recording:
                 return "tensor", var
         elif (var := self._returned(x)) is not None:
             return "array", var
-        if type(x) is Number:
-            return "number", x.var
         if not self._is_static(x):
             stop(f"it returns a {type(x).__name__}, which may differ from call to call")
         return "static", x

@@ -553,4 +553,4 @@ def _view(array):
     return array[...]
 
 
-_MAKERS = {"tensor": _unconnected, "array": _itself, "view": _view, "number": _itself}
+_MAKERS = {"tensor": _unconnected, "array": _itself, "view": _view}

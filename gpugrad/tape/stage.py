@@ -4,7 +4,6 @@
 the function has changed meanwhile stays changed, and `leave` notes these changes for the tape.
 """
 
-from types import FunctionType
 from weakref import ref
 
 from .._tensor import Tensor
@@ -12,8 +11,7 @@ from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
 from ..optim.optimizer import Optimizer, ParameterState
 from .cells import ABSENT, SIMPLE, Cell, can_vary, hold, same
-from .code import writes
-from .libraries import is_own
+from .code import facts_of
 from .numbers import Number
 from .reach import OF_SCHEDULES, Reach, first_change
 from .tape import Input
@@ -223,9 +221,7 @@ class Stage:
         changed = {(id(place.container), place.key) for place in places}
         if any(w == "same" and (id(x.container), x.key) in changed for x, _, w in found.guards):
             stop("it changes what a scheduler reads")
-        functions = [x for x in found.seen.values() if type(x) is FunctionType]
-        functions = [x for x in functions if x.__name__ != "__init__"]
-        if any(is_own(x.__globals__.get("__name__")) and writes(x.__code__) for x in functions):
+        if any(facts_of(code).writes for code in found.codes if code.co_name != "__init__"):
             stop("a scheduler calls a function that changes something")
 
     def _leave_groups(self):

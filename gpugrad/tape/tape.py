@@ -297,8 +297,8 @@ class Tape:
     skips: for each optimizer whose last step may have been skipped, the optimizer, the value that
         says whether it was, and the step counts before it.
     afterwards: triples of a function and its arguments; a run calls them last.
-    results: for each leaf of the result a pair of a kind and a value: "tensor", "array", "view" (of
-        an array of its own) or "number" and the `Value`; "static" and the object itself; "leaf" and
+    results: for each leaf of the result a pair of a kind and a value: "tensor", "array" or "view"
+        (of an array of its own) and the `Value`; "static" and the object itself; "leaf" and
         the position of an argument; "grad" and the Tensor whose gradient it is; "again" and the
         position of the same result.
     fixed: what containers in the result have besides leaves, such as the keys of dicts.
