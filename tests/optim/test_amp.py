@@ -64,9 +64,9 @@ FUNCTIONAL = """
     celu elu gelu hardsigmoid hardswish hardtanh leaky_relu mish relu6 selu silu softplus softsign
     tanhshrink
 """.split()
-LOSSES = (
-    "binary_cross_entropy_with_logits huber_loss kl_div l1_loss mse_loss smooth_l1_loss".split()
-)
+LOSSES = """
+    binary_cross_entropy_with_logits huber_loss kl_div l1_loss mse_loss smooth_l1_loss
+""".split()
 OPERATORS = "x * x", "x + 1", "x / 2", "1 / x", "x**2", "2**x", "x @ x", "x.T"
 UNLIKE = {
     "softmax": (lambda x: gg.softmax(x, axis=0), lambda t, x: t.softmax(x, 0)),
@@ -105,12 +105,11 @@ def test_dtypes_are_those_of_pytorch_on_cuda():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     cases = {**UNLIKE, **{n: (partial(f, gg), f) for n, f in ALIKE.items()}}
-    values = np.eye(4) + 0.5
     for (case, given), checked in every([(c, d) for c in cases for d in ("float32", "bfloat16")]):
         with checked:
             ours, theirs = cases[case]
             with autocast("cpu"), np.errstate(all="ignore"):
-                y = ours(gg.tensor(values).astype(given))
+                y = ours(gg.tensor(np.eye(4) + 0.5).astype(given))
             with FakeTensorMode():
                 x = torch.empty(4, 4, device="cuda", dtype=getattr(torch, given))
                 torch.set_autocast_dtype("cuda", torch.bfloat16)
@@ -139,8 +138,8 @@ def test_dtypes_in_a_region():
         assert gg.dense(z, z, activation="sigmoid").dtype == gg.float32  # of integers
     with autocast(dtype="float16"):
         y = gg.einsum("ij,kj,lj->ikl", x, x, x)
-        for z in x @ x.T, x.array @ x.T, gg.matmul(x.array, x.T.array), y:
-            assert z.dtype == gg.float16
+        found = x @ x.T, x.array @ x.T, gg.matmul(x.array, x.T.array), y
+        assert {z.dtype for z in found} == {gg.float16}
         assert gg.where(x > 0, x, x.astype("float16")).dtype == gg.float32
 
 
@@ -188,7 +187,7 @@ def test_a_region_is_a_decorator():
         assert is_autocast_enabled()
 
     async def steps():
-        pass
+        """Do nothing."""
 
     for function in steps, partial(steps), lambda: (yield):
         with pytest.raises(TypeError, match=r"autocast: .* is a generator or an async function"):
@@ -302,12 +301,8 @@ def test_checkpoint_computes_again_in_the_same_region():
 
 
 BAD = {0: np.nan, 1: np.inf, 5: -np.inf, 11: np.inf}  # factors for gradients in some steps
-
-
-ON_CUDA = pytest.param("cuda", marks=[
-    pytest.mark.gpu, pytest.mark.slow,
-    pytest.mark.skipif(not gg.cuda.is_available(), reason=str(gg.cuda.why_not())),
-])  # fmt: skip
+NO_GPU = pytest.mark.skipif(not gg.cuda.is_available(), reason=str(gg.cuda.why_not()))
+ON_CUDA = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.slow, NO_GPU])
 
 
 @pytest.mark.parametrize("kind", "Adam SGD NAdam RAdam".split())
@@ -361,8 +356,7 @@ def test_several_outputs_and_optimizers_are_scaled():
     scaler.step(a)
     scaler.step(b)
     assert (p.tolist(), q.tolist()) == ([0, 0, 0], [1, 1, 1])
-    pair = collections.namedtuple("pair", "x y")
-    assert scaler.scale(pair(p[0], p[1]))._fields == ("x", "y")
+    assert scaler.scale(collections.namedtuple("pair", "x y")(p[0], p[1]))._fields == ("x", "y")
     for given, scale in ((), 4), ((3.0,), 3):
         scaler.update(*given)
         assert scaler.get_scale() == scale

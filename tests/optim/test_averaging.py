@@ -47,8 +47,10 @@ def test_averages_and_states_are_pytorchs(case):
     torch = pytest.importorskip("torch")
     ours, theirs = pair(torch)
     change(torch, ours, theirs, 0)
-    a = AveragedModel(ours, **AVERAGES[case](swa_utils))
-    b = torch.optim.swa_utils.AveragedModel(theirs, **AVERAGES[case](torch.optim.swa_utils))
+    a, b = (
+        library.AveragedModel(model, **AVERAGES[case](library))
+        for model, library in ((ours, swa_utils), (theirs, torch.optim.swa_utils))
+    )
     assert_same_state(a, b)
     for step in range(5):
         if step == 3:

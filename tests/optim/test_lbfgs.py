@@ -72,16 +72,13 @@ def test_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(function, opt
 
     def compare(steps):
         for _ in range(steps):
-            one, other = (
-                optimizer.step(closure_of(function, optimizer, params)).item()
-                for optimizer, params in ((a, ours), (b, theirs))
-            )
-            np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
+            pairs = (a, ours), (b, theirs)
+            losses = [o.step(closure_of(function, o, params)).item() for o, params in pairs]
+            np.testing.assert_allclose(*losses, rtol=1e-7, atol=1e-9)
             for p, q in zip(ours, theirs, strict=True):
                 np.testing.assert_allclose(values(p), q.detach(), rtol=1e-7, atol=1e-7)
             mine, known = (x.state_dict()["state"][0] for x in (a, b))
-            for name in "func_evals", "n_iter":
-                assert mine[name] == known[name]
+            assert [mine[n] == known[n] for n in ("func_evals", "n_iter")] == [True, True]
 
     compare(4)
     saved, known = a.state_dict(), b.state_dict()

@@ -81,10 +81,8 @@ def test_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(torch, kind, 
     shapes = [*shapes_for(kind), (2, 2), (3, 1) if kind is optim.Muon else (3,)]
     starts = [normal(np.random.default_rng(i), of, dtype) * 0.3 for i, of in enumerate(shapes)]
     near = {"rtol": 1e-5, "atol": 1e-6} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-14}
-    ours, theirs = (
-        [library.tensor(x).requires_grad_(i < 4) for i, x in enumerate(starts)]
-        for library in (gg, torch)
-    )
+    ours = [gg.tensor(x).requires_grad_(i < 4) for i, x in enumerate(starts)]
+    theirs = [torch.tensor(x).requires_grad_(i < 4) for i, x in enumerate(starts)]
 
     def optimizers(**options):
         return [
@@ -196,8 +194,7 @@ AMSGRAD = {"weight_decay": 1e-4, "amsgrad": True}
 @pytest.mark.parametrize("kind, options", [(optim.SGD, NESTEROV), (optim.Adam, AMSGRAD)])
 def test_a_step_allocates_no_second_array_of_the_parameters_size(kind, options):
     p = nn.Parameter(gg.ones((2048, 2048)))
-    optimizer = kind([p], **options)
-    p.grad = gg.ones_like(p.detach())
+    p.grad, optimizer = gg.ones_like(p.detach()), kind([p], **options)
     optimizer.step()
     assert peak_of(optimizer.step) < p.array.nbytes / 4
 
@@ -232,8 +229,7 @@ def test_hyper_parameters_of_numpy_become_pythons():
     group["lr"] = np.float64(0.2)
     p.grad = gg.ones(3)
     optimizer.step()
-    assert p.dtype == gg.float32
-    assert values(p) == pytest.approx(0.7)
+    assert (p.dtype, p.tolist()) == (gg.float32, pytest.approx([0.7] * 3))
     (group,) = (optimizer := optim.SGD([p], lr=True, weight_decay=False)).param_groups
     group.update(lr=0.5, weight_decay=2)
     optimizer.step()
@@ -271,12 +267,11 @@ def test_hyper_parameters_can_be_changed_between_steps(torch):
 def test_amsgrad_can_be_turned_on_between_steps():
     optimizer = optim.Adam(parameters()[:1], lr=0.1)
     descend(optimizer, 2)
-    names = {"step", "exp_avg", "exp_avg_sq"}
     for amsgrad, more in (True, {"max_exp_avg_sq"}), (False, set()):
         optimizer.param_groups[0]["amsgrad"] = amsgrad
         descend(optimizer)
         saved = optimizer.state_dict()
-        assert saved["state"][0].keys() == names | more
+        assert saved["state"][0].keys() == {"step", "exp_avg", "exp_avg_sq"} | more
     assert saved["state"][0]["step"].item() == 4
     optimizer.load_state_dict(saved)
 
@@ -355,9 +350,8 @@ def test_a_rejected_group_changes_nothing():
 
 
 def by_state(pair):
-    params, optimizer = pair
-    copies = copy.deepcopy(params)
-    twin, state = type(optimizer)(copies, lr=9.0), optimizer.state_dict()
+    copies, state = copy.deepcopy(pair[0]), pair[1].state_dict()
+    twin = type(pair[1])(copies, lr=9.0)
     for i, arrays in state["state"].items():  # their order does not matter
         state["state"][i] = dict(reversed(arrays.items()))
     twin.load_state_dict(state)
@@ -436,15 +430,13 @@ def test_a_state_that_does_not_fit_changes_nothing():
         assert str(optimizer.state_dict()) == str(before)
 
 
-@pytest.mark.parametrize(
-    "name, wrong", [("step", -1), ("step", math.nan), ("mu_product", math.nan)]
-)
-def test_an_invalid_number_of_a_state_is_rejected(name, wrong):
-    optimizer = optim.NAdam(parameters()[:1])
+@pytest.mark.parametrize("wrong", [{"step": -1}, {"step": math.nan}, {"mu_product": math.nan}])
+def test_an_invalid_number_of_a_state_is_rejected(wrong):
+    ((name, value),), optimizer = wrong.items(), optim.NAdam(parameters()[:1])
     descend(optimizer)
     state, before = optimizer.state_dict(), str(optimizer.state_dict())
-    state["state"][0][name] = wrong
-    with pytest.raises(ValueError, match=rf"{name} of parameter 0 is {float(wrong)}"):
+    state["state"][0] |= wrong
+    with pytest.raises(ValueError, match=rf"{name} of parameter 0 is {float(value)}"):
         optimizer.load_state_dict(state)
     del state["state"][0][name]
     with pytest.raises(ValueError, match=f"but here .*'{name}'"):

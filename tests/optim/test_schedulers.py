@@ -299,8 +299,7 @@ def test_sequences_and_chains_within_a_sequence_begin_at_their_epoch_0(make):
 
 
 def test_a_rate_that_returns_to_0_is_not_below_it():
-    p = nn.Parameter(gg.ones(1))
-    optimizer = optim.SGD([p], lr=0.0)
+    optimizer = optim.SGD([nn.Parameter(gg.ones(1))], lr=0.0)
     scheduler = lr_scheduler.CosineAnnealingLR(optimizer, 5, eta_min=0.1)
     for _ in range(30):
         optimizer.step()
@@ -384,9 +383,10 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "kind, message, make", [(k, *row) for k, rows in REFUSED.items() for row in rows.items()]
-)
+REFUSALS = [(kind, *row) for kind, rows in REFUSED.items() for row in rows.items()]
+
+
+@pytest.mark.parametrize("kind, message, make", REFUSALS)
 def test_options_that_cannot_be_are_refused_and_change_nothing(kind, message, make):
     optimizer = new()
     with pytest.raises(kind, match=message):
