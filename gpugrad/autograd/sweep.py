@@ -40,7 +40,7 @@ def backward(output, gradient, retain_graph, create_graph, inputs):
                     f"{x.grad_fn.name}; use gpugrad.autograd.grad"
                 )
     retain_graph = create_graph if retain_graph is None else retain_graph
-    last_uses = _last_uses([node for node, _ in roots]) if Listener.count else None
+    last_uses = _last_uses([node for node, _ in roots], targets) if Listener.count else None
     set_gradients = _set_gradients_with_listeners if last_uses else _set_gradients
     guard = gradient is not None
     set_gradients(roots, targets, retain_graph, create_graph, guard, last_uses or None)
@@ -83,10 +83,12 @@ def _set_gradients_with_listeners(roots, targets, retain_graph, create_graph, gu
         raise
 
 
-def _last_uses(roots):
+def _last_uses(roots, targets):
     """For each leaf with a listener, its oldest consumer, which a sweep visits last.
 
     The leaf's cotangent is complete once that node has been handled.
+
+    targets: the leaves to find; None for all.
     """
     found, stack = set(), list(roots)
     last = {node: node for node in roots if type(node) is Leaf and _has_listener(node)}
@@ -100,7 +102,7 @@ def _last_uses(roots):
                 stack.append(parent)
             elif _has_listener(parent) and (parent not in last or last[parent].order < node.order):
                 last[parent] = node
-    return last
+    return {x: node for x, node in last.items() if targets is None or x in targets}
 
 
 def _has_listener(leaf):

@@ -169,6 +169,9 @@ def check_accumulation_and_missing_gradients():
         model.zero_grad()
     backward("everywhere")  # a pass that failed in all processes leaves nothing behind
     assert grads()[0] == mean
+    model.zero_grad()
+    (model.everywhere + model.somewhere).sum().backward(inputs=model.somewhere)
+    assert grads() == [None, 1, None, None]
     if size > 1:
         with pytest.raises(RuntimeError, match="create_graph"):
             model.everywhere.sum().backward(create_graph=True)
