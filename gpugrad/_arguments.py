@@ -99,6 +99,12 @@ def is_floating(x):
     return backend_of[type(x._like)].is_floating(x.dtype)
 
 
+def check_floating(x, what, remedy=""):
+    """Raise TypeError unless a tensor is floating; ``what`` says which one it is."""
+    if not is_floating(x):
+        raise TypeError(f"{what} must be floating, not {x.dtype}{remedy}")
+
+
 def is_complex(x):
     """Whether a tensor is complex."""
     return backend_of[type(x._like)].is_complex(x.dtype)

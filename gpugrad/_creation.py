@@ -8,24 +8,13 @@ that this machine does not have.
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
+from . import backends
 from ._batched import BatchedTensor
 from ._dtypes import DEFAULTS, isdtype, result_type
 from ._foreign_names import explains_arguments
 from ._tensor import Tensor
 from .autograd.call import wrap
-from .backends import (
-    SCALARS,
-    Shape,
-    adopt,
-    as_shape,
-    backend_for_device,
-    backend_of,
-    explain,
-    is_on,
-    namespace_of,
-    transfer,
-)
-from .backends import from_dlpack as import_dlpack
+from .backends import SCALARS, Shape, adopt, as_shape, backend_for_device, backend_of, namespace_of
 from .backends.dtypes import complex64, complex128, float32, float64, int64, number_dtype
 from .backends.numpy import backend as host
 from .ops.manipulation import broadcast_to, reshape, stack, target_dtype
@@ -112,7 +101,7 @@ def from_dlpack(
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=copy, requires_grad=requires_grad)
     if backend_of.get(type(x)) is not host:
-        x = import_dlpack(x)
+        x = backends.from_dlpack(x)
     return _finish(_array("from_dlpack", x, None, device, copy), requires_grad)
 
 
@@ -174,10 +163,10 @@ def _array(name, data, dtype, device, copy):
                 # those that are too large for the dtype, where a cast would wrap around.
                 numbers = host.asarray(data, dtype=number_dtype(dtype))
             data = numbers
-        if device is not None and not is_on(data, device):
+        if device is not None and not backends.is_on(data, device):
             if copy is False:
                 raise ValueError(f"device {device} needs a copy, but copy is False")
-            data = transfer(data, device)
+            data = backends.transfer(data, device)
         backend = backend_of[type(data)]
         backend.dtype(data.dtype)  # raises for strings and the like
         dtype = None if dtype is None else target_dtype(data, dtype)
@@ -187,7 +176,7 @@ def _array(name, data, dtype, device, copy):
         remedy = " Pad its lists to one length, or make a tensor of each." if ragged else ""
         raise type(error)(f"{name}: {error}{remedy}") from error
     except MemoryError as error:
-        raise MemoryError(f"{name}: {explain(error, device, data)}") from error
+        raise MemoryError(f"{name}: {backends.explain(error, device, data)}") from error
 
 
 def _default_dtype(data, numbers):
@@ -223,8 +212,8 @@ def _finish(array, requires_grad):
 def create(name: str, *args: Any, like: Tensor, dtype: Any = None, **keywords: Any) -> Tensor:
     """A tensor from a function of the array library of ``like``, on its device."""
     array = like._like
-    dtype = array.dtype if dtype is None else dtype
     backend = backend_of[type(array)]
+    dtype = array.dtype if dtype is None else backend.dtype(dtype)
     return wrap(backend.create(name, *args, dtype=dtype, like=array, **keywords), None)
 
 
@@ -245,7 +234,7 @@ def _create(name, args, dtype, device, requires_grad, *, like=None, **keywords):
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise type(error)(f"{name}: {error}") from error
     except MemoryError as error:
-        raise MemoryError(f"{name}: {explain(error, device, like)}") from error
+        raise MemoryError(f"{name}: {backends.explain(error, device, like)}") from error
     return _finish(array, requires_grad)
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from .dataset import TensorDataset
-from .idx import labelled_images
+from .idx import KINDS, labelled_images
 
 _HERE = Path(__file__).parent
 
@@ -18,12 +18,7 @@ def digits() -> tuple[TensorDataset, TensorDataset]:
     UCI Machine Learning Repository, https://doi.org/10.24432/C50P49, licensed under CC BY
     4.0; the same images in the same order as scikit-learn's ``load_digits``.
     """
-    every = labelled_images(
-        _HERE / "digits-images-idx3-ubyte.gz",
-        _HERE / "digits-labels-idx1-ubyte.gz",
-        white=16,
-        classes=10,
-    )
+    every = labelled_images(*[_HERE / f"digits-{kind}.gz" for kind in KINDS], white=16, classes=10)
     test = range(0, len(every), 5)
     train = sorted(set(range(len(every))) - set(test))
     return TensorDataset(*every[train]), TensorDataset(*every[list(test)])

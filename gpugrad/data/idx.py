@@ -12,6 +12,7 @@ from ..backends.numpy import array_of_bytes
 from .dataset import TensorDataset
 
 _DTYPES = {0x08: uint8, 0x09: int8, 0x0B: int16, 0x0C: int32, 0x0D: float32, 0x0E: float64}
+KINDS = "images-idx3-ubyte", "labels-idx1-ubyte"  # the ends of names of files
 _GZIP = b"\x1f\x8b"
 _CHUNK_SIZE = 1 << 20
 
@@ -96,8 +97,7 @@ def idx_dataset(directory: str | os.PathLike, classes: int = 10) -> tuple[Any, A
     damaged or do not belong together.
     """
     directory = Path(directory)
-    kinds = "images-idx3-ubyte", "labels-idx1-ubyte"
-    paths = [[_find(directory, f"{part}-{kind}") for kind in kinds] for part in ("train", "t10k")]
+    paths = [[_find(directory, f"{part}-{kind}") for kind in KINDS] for part in ("train", "t10k")]
     train, test = [labelled_images(*pair, white=255, classes=classes) for pair in paths]
     if train.tensors[0].shape[1:] != test.tensors[0].shape[1:]:
         raise ValueError(

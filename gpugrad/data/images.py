@@ -22,15 +22,15 @@ from copy import copy
 from typing import Any, Self
 
 from .. import special
-from .._arguments import is_floating, one_of, require
-from .._creation import asarray
+from .._arguments import check_floating, is_floating, one_of, require
+from .._creation import asarray, create
 from .._dtypes import isdtype
 from .._foreign_names import explain_names
 from .._limits import finfo, iinfo
 from .._tensor import Tensor
 from ..backends.dtypes import float32, float64
 from ..nn import functional
-from ..nn.common import Ints, created, per_axis
+from ..nn.common import Ints, per_axis
 from ..ops.elementwise import round as _round
 from ..ops.elementwise import where
 from ..ops.indexing import take
@@ -89,11 +89,7 @@ class _Change:
         return images
 
     def _check_floating(self, images):
-        if not is_floating(images):
-            raise TypeError(
-                f"{type(self).__name__}: the images must be floating, not {images.dtype}; divide "
-                f"them by 255"
-            )
+        check_floating(images, f"{type(self).__name__}: the images", "; divide them by 255")
 
     def _change_batch(self, images, *others):
         return self._change_images(images), *others
@@ -136,7 +132,7 @@ class _RandomChange(_Change):
         drawn = self.generator.uniform(images.shape[0], low=low, high=high, dtype=float64)
         if drawn.device == images.device and type(drawn._like) is type(images._like):
             return drawn
-        return created("asarray", drawn.tolist(), dtype="float64", like=images)
+        return create("asarray", drawn.tolist(), dtype="float64", like=images)
 
 
 class Normalize(_Change):
@@ -155,8 +151,7 @@ class Normalize(_Change):
     def _change_images(self, images: Tensor) -> Tensor:
         self._check_floating(images)
         mean, std = (
-            reshape(created("asarray", x, dtype=images.dtype, like=images), (-1, 1, 1))
-            for x in (self.mean, self.std)
+            reshape(create("asarray", x, like=images), (-1, 1, 1)) for x in (self.mean, self.std)
         )
         channels = max(mean.shape[0], std.shape[0])
         what = f"Normalize: the images must have {channels} channels"
@@ -197,10 +192,10 @@ class RandomCrop(_RandomChange):
             require(length >= size, f"RandomCrop: images must be {what}", images.shape)
             first = astype(self._draw_uniform(images, 0, length - size + 1), "int64")
             first = where(first > length - size, length - size, first)  # by rounding
-            places.append(first[:, None] + created("arange", size, dtype="int64", like=images))
+            places.append(first[:, None] + create("arange", size, dtype="int64", like=images))
         rows, columns = places
         n, channels, height, width = images.shape
-        at = created("arange", n * channels, dtype="int64", like=images)
+        at = create("arange", n * channels, dtype="int64", like=images)
         at = reshape(at, (n, channels, 1, 1)) * height
         at = (at + rows[:, None, :, None]) * width + columns[:, None, None, :]
         return reshape(take(reshape(images, (-1,)), reshape(at, (-1,)), axis=0), at.shape)
@@ -275,7 +270,7 @@ class RandomRotation(_RandomChange):
         self._check_fill(dtype)
         sampled = functional.grid_sample(x, grid, self.interpolation)
         if self.fill:
-            inside = created("ones", (images.shape[0], 1, height, width), dtype=x.dtype, like=x)
+            inside = create("ones", (images.shape[0], 1, height, width), like=x)
             outside = 1 - functional.grid_sample(inside, grid, self.interpolation)
             # A place that is outside by rounding alone gets nothing of a fill, which may be inf.
             is_outside = outside > float(finfo(x.dtype).eps) ** 0.5

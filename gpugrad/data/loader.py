@@ -18,17 +18,11 @@ from ..backends import backend_of, explain
 from ..backends.dtypes import int64
 from ..backends.placement import take_rows, transfer_batches
 from ..ops.elementwise import where
+from . import samplers
 from .collate import default_collate, map_tensors
 from .dataset import Subset, TensorDataset, described, samples_of
 from .prefetching import prefetched
-from .samplers import (
-    BatchSampler,
-    RandomSampler,
-    SeededSampler,
-    SequentialSampler,
-    seed_from,
-    set_epoch,
-)
+from .samplers import BatchSampler, RandomSampler, SeededSampler, SequentialSampler
 
 _WHOLE = slice(None)  # all rows of an array, which is already one batch
 
@@ -138,7 +132,7 @@ class DataLoader(Generic[Batch]):
         self.shuffle = shuffle
         if sampler is None:
             if shuffle or seed is not None:
-                seed = seed_from("DataLoader", None, seed)
+                seed = samplers.seed_from("DataLoader", None, seed)
             sampler = RandomSampler(dataset, seed=seed) if shuffle else SequentialSampler(dataset)
         elif seed is not None:
             raise ValueError("DataLoader: sampler decides on the order; pass it the seed")
@@ -199,7 +193,7 @@ class DataLoader(Generic[Batch]):
         """Draw a seed for the transform if it needs one; return whether it does."""
         is_random = hasattr(self.transform, "for_batch")
         if is_random and self._transform_seed is None:
-            self._transform_seed = seed_from("DataLoader", None, None)
+            self._transform_seed = samplers.seed_from("DataLoader", None, None)
         return is_random
 
     def _seeded(self):
@@ -327,14 +321,14 @@ class DataLoader(Generic[Batch]):
         if own and type(sampler) is SequentialSampler and sampler.data_source is self.dataset:
             order, n = None, len(self.dataset)
         elif own and type(sampler).__iter__ is SeededSampler.__iter__:
-            set_epoch(sampler, epoch)
+            samplers.set_epoch(sampler, epoch)
             order = sampler.order()
             n = len(order)
             if getattr(sampler, "data_source", None) is not self.dataset:
                 order = _rows(order, len(self.dataset), None)
         else:
             batches = self._batches_of_indices()
-            set_epoch(batches, epoch)
+            samplers.set_epoch(batches, epoch)
             return None, None, islice(iter(batches), start, None)
         size = self.batch_size
         stop = n - n % size if self.drop_last else n

@@ -9,17 +9,7 @@ from .._dtypes import isdtype
 from .._tensor import Tensor
 from ..backends.dtypes import bool_
 from ..ops.elementwise import where
-from ..ops.manipulation import (
-    astype,
-    broadcast_to,
-    concat,
-    expand_dims,
-    permute_dims,
-    reshape,
-    split,
-    triu,
-    unstack,
-)
+from ..ops.manipulation import broadcast_to, concat, expand_dims, permute_dims, split, triu, unstack
 from ..ops.neural import linear, softmax
 from ..ops.products import matmul, matrix_transpose
 from ..ops.reductions import mean
@@ -150,9 +140,9 @@ class MultiheadAttention(Module):
                 q, k, v, mask, p, is_causal and not needs_mask, generator=self.generator
             )
         out = permute_dims(out, (0, 2, 1, 3) if self.batch_first else (2, 0, 1, 3))
-        out = self.out_proj(reshape(out, (*out.shape[:2], self.embed_dim)))
+        out = self.out_proj(out.reshape((*out.shape[:2], self.embed_dim)))
         if single:
-            out = reshape(out, (q.shape[2], self.embed_dim))
+            out = out.reshape((q.shape[2], self.embed_dim))
             weights = None if weights is None else weights[0]
         return out, weights
 
@@ -208,7 +198,7 @@ class MultiheadAttention(Module):
 
     def _split(self, x, parts=1):
         """Split the last axis of ``x`` into parts and heads, and order the axes as in `_heads`."""
-        x = reshape(x, (*x.shape[:2], parts, self.num_heads, self.head_dim))
+        x = x.reshape((*x.shape[:2], parts, self.num_heads, self.head_dim))
         order = (0, 2, 1, 3) if self.batch_first else (1, 2, 0, 3)
         return [permute_dims(part, order) for part in unstack(x, axis=2)]
 
@@ -225,12 +215,12 @@ class MultiheadAttention(Module):
                     f"{(batch * heads, n, m)}, not {attn_mask.shape}"
                 )
             if attn_mask.ndim == 3:
-                attn_mask = reshape(attn_mask, (batch, heads, n, m))
+                attn_mask = attn_mask.reshape((batch, heads, n, m))
             masks.append(attn_mask)
         if key_padding_mask is not None:
             key_padding_mask = asarray(key_padding_mask)
             check_shape(key_padding_mask, (batch, m), "MultiheadAttention: key_padding_mask")
-            masks.append(reshape(key_padding_mask, (batch, 1, 1, m)))
+            masks.append(key_padding_mask.reshape((batch, 1, 1, m)))
         for mask in masks:
             if not (_is_bool(mask) or is_floating(mask)):
                 raise TypeError(
@@ -258,4 +248,4 @@ def _additive(mask, dtype):
     """A mask of numbers to add: -inf where a mask of bools is True."""
     if _is_bool(mask):
         return where(mask, -math.inf, zeros((), dtype=dtype, device=mask.device))
-    return astype(mask, dtype, copy=False)
+    return mask.astype(dtype, copy=False)

@@ -8,8 +8,6 @@ from .._arguments import require
 from .._batched import levels_of
 from .._tensor import Tensor
 from .._thread_state import thread
-from ..autograd.call import wrap
-from ..backends import backend_of
 from ..ops.manipulation import reshape
 from ..random import Generator, default_generator
 
@@ -87,12 +85,6 @@ def check_probability(name, p):
 def generator_for(x: Tensor, generator: Generator | None) -> Generator:
     """``generator``; or the default one of the device of ``x``, or of the CPU if that has none."""
     return generator or default_generator(x.device if x.device.startswith("cuda") else "cpu")
-
-
-def created(name: str, *args: Any, dtype: Any, like: Tensor) -> Tensor:
-    """Call the creation function ``name`` in the library and on the device of ``like``."""
-    backend = backend_of[type(like._like)]
-    return wrap(backend.create(name, *args, dtype=backend.dtype(dtype), like=like._like), None)
 
 
 def public(kind: type, package: str, modules: str) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from .._arguments import is_floating, one_of, require
+from .._arguments import check_floating, one_of, require
 from .._batched import behind, levels_now, levels_of, lifted, physical
-from .._creation import asarray
+from .._creation import asarray, create
 from .._draws import is_repeated
 from .._dtypes import isdtype
 from .._foreign_names import explains_arguments
@@ -18,7 +18,7 @@ from ..backends import as_shape, backend_of
 from ..backends.dtypes import int64
 from ..ops import activations, normalization
 from ..ops.attention import attention as _attention
-from ..ops.dropout import dropout as _dropout
+from ..ops.dropout import dropout as drop_elements
 from ..ops.elementwise import maximum, where
 from ..ops.indexing import add_along_axis, take
 from ..ops.manipulation import expand_dims, reshape
@@ -29,17 +29,8 @@ from ..ops.reductions import mean, var
 from ..ops.reductions import sum as _sum
 from ..ops.searching import searchsorted
 from ..random import Generator
-from .common import (
-    LENGTHS,
-    can_be_read,
-    check_axes,
-    check_probability,
-    check_shape,
-    created,
-    generator_for,
-    largest,
-    padding_row,
-)
+from . import common
+from .common import check_axes, check_probability, check_shape, generator_for
 from .function_layer import for_axes
 from .module import is_unshared
 
@@ -136,7 +127,7 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
         raise TypeError(f"embedding: the indices must be integers, not {input.dtype}")
     require(weight.ndim == 2, "embedding: weight must have shape (rows, d)", weight.shape)
     rows = weight.shape[0]
-    padding_idx = padding_row("embedding", padding_idx, rows)
+    padding_idx = common.padding_row("embedding", padding_idx, rows)
     shape = (*input.shape, weight.shape[1])
     try:
         out = reshape(take(weight, reshape(input, (-1,)), axis=0), shape)
@@ -181,7 +172,7 @@ def embedding_bag(
         raise ValueError(f"{name}: input must be (bags, n), or (n,) with offsets, not {given}")
     if per_sample_weights is not None and mode != "sum":
         raise ValueError(f"{name}: per_sample_weights are for mode 'sum', not {mode!r}")
-    padding_idx = padding_row(name, padding_idx, weight.shape[0])
+    padding_idx = common.padding_row(name, padding_idx, weight.shape[0])
     rows, counts = embedding(input, weight), input == input
     if padding_idx is not None:
         counts = ~_is_row(input, padding_idx, weight.shape[0])
@@ -196,7 +187,7 @@ def embedding_bag(
             return _sum(x, axis=1)
     else:
         offsets = _checked_offsets(asarray(offsets), input.shape[0], include_last_offset)
-        places = created("arange", input.shape[0], dtype=offsets.dtype, like=input)
+        places = create("arange", input.shape[0], dtype=offsets.dtype, like=input)
         bag = searchsorted(offsets, places, side="right") - 1
 
         def total(x):
@@ -208,7 +199,7 @@ def embedding_bag(
         return sums if mode == "sum" else sums / maximum(number, 1).astype(sums.dtype)
     if offsets is not None:  # make a table of bags, each as long as the longest one
         place = places - offsets[bag]
-        longest = largest(place, input.shape[0] - 1) + 1
+        longest = common.largest(place, input.shape[0] - 1) + 1
         shape, at = (offsets.shape[0], longest), bag * longest + place
         counts = reshape(_at(counts.astype(int64), at, math.prod(shape)), shape) > 0
         rows = reshape(_at(rows, at, math.prod(shape)), (*shape, weight.shape[1]))
@@ -225,7 +216,7 @@ def _checked_offsets(offsets, n, include_last_offset):
         raise TypeError(f"embedding_bag: offsets must be integers of one axis, not {given}")
     if offsets.shape[0] < include_last_offset:
         raise ValueError("embedding_bag: include_last_offset needs an offset at least")
-    if offsets.shape[0] and offsets.device == "cpu" and can_be_read(offsets):
+    if offsets.shape[0] and offsets.device == "cpu" and common.can_be_read(offsets):
         found = offsets.tolist()
         if found[0] != 0 or found != sorted(found) or found[-1] > n:
             raise ValueError(
@@ -267,12 +258,12 @@ def dropout(
     key = generator_for(input, generator).key()
     levels = levels_now("dropout", input)
     if not levels:
-        return _dropout(input, p=p, key=key)
+        return drop_elements(input, p=p, key=key)
     # All examples together are one input, so that each gets its own part of the mask.
-    return behind(_dropout(physical(lifted(input, levels)), p=p, key=key), levels)
+    return behind(drop_elements(physical(lifted(input, levels)), p=p, key=key), levels)
 
 
-def _drop_channels(
+def _dropout(
     name: str,
     n: int,
     input: Tensor,
@@ -297,19 +288,18 @@ def _drop_channels(
     _check_dropout(name, input, p)
     if not training or p == 0:
         return input
-    ones = created("ones", shape, dtype=input.dtype, like=input)
+    ones = create("ones", shape, like=input)
     kept = dropout(ones, p, generator=generator)
     kept = reshape(kept, (*shape, *[1] * n))
     return where(kept > 0, input * kept, 0.0)
 
 
-dropout1d, dropout2d, dropout3d = for_axes(_drop_channels, "dropout", counts=LENGTHS)
+dropout1d, dropout2d, dropout3d = for_axes(_dropout, keeps_lengths=True)
 
 
 def _check_dropout(name, input, p):
     check_probability(name, p)
-    if not is_floating(input):
-        raise TypeError(f"{name}: the input must be floating, not {input.dtype}; use astype")
+    check_floating(input, f"{name}: the input", "; use astype")
 
 
 def scaled_dot_product_attention(
@@ -533,36 +523,30 @@ def batch_norm(
     inside `vmap`, for shapes that do not fit, for missing running statistics without ``training``,
     and for a single element per channel in training.
     """
-    return _counted_batch_norm(
-        input, running_mean, running_var, weight, bias, training, momentum, eps, None
-    )
+    running, affine = (running_mean, running_var), (weight, bias)
+    return _counted_batch_norm(input, running, affine, training, momentum, eps)
 
 
-def _counted_batch_norm(
-    input, running_mean, running_var, weight, bias, training, momentum, eps, batches
-):
+def _counted_batch_norm(input, running, affine, training, momentum, eps, batches=None):
     """`batch_norm` that adds 1 to the tensor ``batches`` when it updates the statistics."""
     shape = input.shape
     require(len(shape) > 1, "batch_norm: the input must be (n, channels, ...)", shape)
     channels = shape[1]
     names = "running_mean", "running_var", "weight", "bias"
-    for name, x in zip(names, (running_mean, running_var, weight, bias), strict=True):
+    for name, x in zip(names, (*running, *affine), strict=True):
         check_shape(x, (channels,), "batch_norm: for an input of shape {}, {}", shape, name)
     if not training:
-        if running_mean is None or running_var is None:
+        if any(x is None for x in running):
             raise ValueError("batch_norm: without training it needs running_mean and running_var")
-        return as_input(
-            input,
-            normalization._by_statistics(input, running_mean, running_var, weight, bias, eps=eps),
-        )
+        return as_input(input, normalization._by_statistics(input, *running, *affine, eps=eps))
     count = shape[0] * math.prod(shape[2:])
     what = "batch_norm: in training the input's shape must hold more than one element per channel"
     require(count != 1, what, shape)
-    out, mean, var = normalization.batch_norm(input, weight, bias, eps=eps)
+    out, mean, var = normalization.batch_norm(input, *affine, eps=eps)
     if not is_repeated():
         if count:
             factors = 1, count / (count - 1)
-            _track((running_mean, running_var), (mean, var), factors, momentum, batches=batches)
+            _track(running, (mean, var), factors, momentum, batches=batches)
         elif batches is not None:
             batches += 1
     return out

@@ -18,7 +18,7 @@ from .init import uniform_parameters
 from .padding import MODES, pad
 
 
-def _convolve(
+def _conv(
     name: str,
     n: int,
     input: Tensor,
@@ -59,9 +59,8 @@ def _convolve(
         counts_of_windows(x.shape[2:], weight.shape[2:], stride, padding, dilation)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-    out = convolution(
-        x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups
-    )
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    out = convolution(x, weight, bias, **options)
     return reshape(out, out.shape[1:]) if is_single else out
 
 
@@ -80,7 +79,7 @@ def _pairs(name, padding, size, stride, dilation):
     return tuple([(p, p) for p in per_axis(f"{name}: padding", padding, n, 0)])
 
 
-conv1d, conv2d, conv3d = for_axes(_convolve, "conv", "out")
+conv1d, conv2d, conv3d = for_axes(_conv, "out")
 
 
 def _least_lengths(counts, size, stride, padding, dilation):
@@ -89,7 +88,7 @@ def _least_lengths(counts, size, stride, padding, dilation):
     return [(count - 1) * s - 2 * p + d * (k - 1) + 1 for count, k, s, p, d in axes]
 
 
-def _transposed(
+def _conv_transpose(
     name: str,
     n: int,
     input: Tensor,
@@ -136,24 +135,16 @@ def _transposed(
     shape = tuple([length + m for length, m in zip(least, more, strict=True)])
     if min(shape) < 1:
         raise ValueError(f"{name}: the output would have the lengths {shape}; use less padding")
-    out = convolution_input(
-        x,
-        weight,
-        shape=shape,
-        stride=stride,
-        padding=tuple([(p, p - m) for p, m in zip(padding, more, strict=True)]),
-        dilation=dilation,
-        groups=groups,
-    )
+    pairs = tuple([(p, p - m) for p, m in zip(padding, more, strict=True)])
+    options = {"stride": stride, "padding": pairs, "dilation": dilation, "groups": groups}
+    out = convolution_input(x, weight, shape=shape, **options)
     if bias is not None:
         check_shape(bias, out.shape[1:2], "{}: bias", name)
         out = out + as_input(out, reshape(bias, (-1,) + (1,) * n))
     return reshape(out, out.shape[1:]) if is_single else out
 
 
-conv_transpose1d, conv_transpose2d, conv_transpose3d = for_axes(
-    _transposed, "conv_transpose", "out"
-)
+conv_transpose1d, conv_transpose2d, conv_transpose3d = for_axes(_conv_transpose, "out")
 
 
 def _windows(name, shape, size, stride, padding, dilation):
@@ -271,7 +262,7 @@ class _Conv(_Convolution):
         if self.padding_mode != "zeros":
             input, padding = pad(input, self._pad, self.padding_mode), 0
         options = self.stride, padding, self.dilation, self.groups
-        return _convolve(name, n, input, self.weight, self.bias, *options)
+        return _conv(name, n, input, self.weight, self.bias, *options)
 
 
 class Conv1d(_Conv, axes=1):
@@ -330,7 +321,7 @@ class _ConvTranspose(_Convolution):
             more = self._output_padding(input.shape, tuple(output_size))
         name, n = type(self).__name__, self.axes
         options = self.stride, self.padding, more, self.groups, self.dilation
-        return _transposed(name, n, input, self.weight, self.bias, *options)
+        return _conv_transpose(name, n, input, self.weight, self.bias, *options)
 
     def _output_padding(self, shape, output_size):
         n = self.axes

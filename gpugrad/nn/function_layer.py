@@ -1,6 +1,6 @@
 """Layers that are a function and its options, and functions for one, two or three axes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from inspect import Parameter as Argument
 from inspect import signature
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ from .common import LENGTHS
 from .module import Module
 
 _INPLACE = Argument("inplace", Argument.POSITIONAL_OR_KEYWORD, default=False, annotation=bool)
+_COUNTS = "", "count", "rows, columns", "planes, rows, columns"  # of windows, by number of axes
 
 
 class FunctionLayer(Module):
@@ -91,17 +92,17 @@ class LayerOfAxes(OfAxes, FunctionLayer):
 
 def for_axes(
     compute: Callable[..., Any],
-    name: str,
     out: str = "channels",
-    counts: Sequence[str] = ("", "count", "rows, columns", "planes, rows, columns"),
+    keeps_lengths: bool = False,
 ) -> Any:
     """Make functions over one, two and three axes of one that takes a name and the number of axes.
 
     The docstring of ``compute`` is that of the function over two axes. Those of the others name the
-    result's axes: ``out`` for the channels, and ``counts`` by the number of axes.
+    result's axes: ``out`` for the channels, and counts or, with ``keeps_lengths``, lengths.
     """
     given = signature(compute)
     taken = given.replace(parameters=list(given.parameters.values())[2:])
+    name = compute.__name__[1:]
 
     def made(n):
         own = f"{name}{n}d"
@@ -111,7 +112,8 @@ def for_axes(
 
         function.__name__ = function.__qualname__ = own
         function.__module__ = compute.__module__
-        shapes = f"(n, channels, {LENGTHS[n]}) -> (n, {out}, {counts[n]})"
+        lengths = (LENGTHS if keeps_lengths else _COUNTS)[n]
+        shapes = f"(n, channels, {LENGTHS[n]}) -> (n, {out}, {lengths})"
         others = f"`{name}2d` over {n} {'axes' if n > 1 else 'axis'}: ``{shapes}``."
         function.__doc__ = compute.__doc__ if n == 2 else others
         function.__signature__ = taken

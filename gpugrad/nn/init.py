@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .._arguments import check_type, is_floating, one_of, require
+from .._arguments import check_floating, check_type, one_of, require
 from .._batched import behind, levels_of, physical
 from .._dtypes import is_half
 from .._foreign_names import explain_names
@@ -63,8 +63,7 @@ def _initialiser(function: _Function) -> _Function:
     def checked(tensor, *args, **keywords):
         name = function.__name__
         check_type(tensor, Tensor, f"{name}: needs a Tensor")
-        if not is_floating(tensor):
-            raise TypeError(f"{name}: the tensor must be floating, not {tensor.dtype}")
+        check_floating(tensor, f"{name}: the tensor")
         if not tensor.is_leaf:
             raise ValueError(
                 f"{name}: a tensor of shape {tensor.shape} cannot be overwritten: it is a result "

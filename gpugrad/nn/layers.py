@@ -12,8 +12,8 @@ from ..ops.neural import linear
 from ..random import Generator, default_generator
 from . import functional
 from .common import check_probability, padding_row
-from .computations import _drop_channels
-from .function_layer import OfAxes
+from .computations import _dropout
+from .function_layer import FunctionLayer, OfAxes
 from .init import uniform_parameters as _uniform
 from .module import Module, Parameter
 
@@ -76,7 +76,7 @@ class Dropout(Module):
 class _DropChannels(Dropout, OfAxes):
     def forward(self, input: Tensor) -> Tensor:
         name, options = type(self).__name__, (self.p, self.training)
-        return _drop_channels(name, self.axes, input, *options, generator=self.generator)
+        return _dropout(name, self.axes, input, *options, generator=self.generator)
 
 
 class Dropout1d(_DropChannels, axes=1):
@@ -101,21 +101,16 @@ class Dropout3d(_DropChannels, axes=3):
     """
 
 
-class Flatten(Module):
+def _flatten(input: Tensor, start_dim: int = 1, end_dim: int = -1) -> Tensor:
+    return input.flatten(start_dim, end_dim)
+
+
+class Flatten(FunctionLayer, function=_flatten):
     """Merge the axes from ``start_dim`` to ``end_dim`` into one; by default all but the first.
 
     By default ``(n, ...) -> (n, features)``, where the features are the product of the other
     lengths.
     """
-
-    _shown = "start_dim=", "end_dim="
-
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        self.start_dim = start_dim
-        self.end_dim = end_dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        return functional.flatten(input, self.start_dim, self.end_dim)
 
 
 class Unflatten(Module):
@@ -287,12 +282,9 @@ class EmbeddingBag(Embedding):
         super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, **place)
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
+        options: Any = {"mode": self.mode, "per_sample_weights": per_sample_weights}
+        options |= {"include_last_offset": self.include_last_offset}
+        padding_idx = self.padding_idx
         return functional.embedding_bag(
-            input,
-            self.weight,
-            offsets,
-            mode=self.mode,
-            per_sample_weights=per_sample_weights,
-            include_last_offset=self.include_last_offset,
-            padding_idx=self.padding_idx,
+            input, self.weight, offsets, padding_idx=padding_idx, **options
         )

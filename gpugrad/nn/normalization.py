@@ -118,10 +118,10 @@ class _BatchNorm(_WithStatistics):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)
-        mean, var, count = self.running_mean, self.running_var, self.num_batches_tracked
-        given = input, mean, var, self.weight, self.bias
+        count, trains = self.num_batches_tracked, self.running_mean is None
+        given = input, (self.running_mean, self.running_var), (self.weight, self.bias)
         if not self.training or count is None:
-            return functional.batch_norm(*given, mean is None, 0.0, self.eps)
+            return _counted_batch_norm(*given, trains, 0.0, self.eps)
         return _counted_batch_norm(*given, True, self._momentum_now(), self.eps, count)
 
     def _momentum_now(self):
@@ -259,16 +259,9 @@ class _InstanceNorm(_WithStatistics):
     def forward(self, input: Tensor) -> Tensor:
         n = self.axes
         examples, is_single = with_examples(type(self).__name__, input, n, self.num_features)
-        out = functional.instance_norm(
-            examples,
-            self.running_mean,
-            self.running_var,
-            self.weight,
-            self.bias,
-            self.training or self.running_mean is None,
-            self.momentum,
-            self.eps,
-        )
+        given = examples, self.running_mean, self.running_var, self.weight, self.bias
+        use_input_stats = self.training or self.running_mean is None
+        out = functional.instance_norm(*given, use_input_stats, self.momentum, self.eps)
         return reshape(out, input.shape) if is_single else out
 
 

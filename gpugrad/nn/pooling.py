@@ -3,7 +3,8 @@
 import math
 from typing import Any
 
-from .._arguments import is_floating, require
+from .._arguments import check_floating, require
+from .._creation import create
 from .._dtypes import is_half
 from .._tensor import Tensor
 from ..backends.dtypes import float32
@@ -14,7 +15,7 @@ from ..ops.products import matmul, matrix_transpose
 from ..ops.reductions import mean
 from ..ops.windows import find_in_windows, sum_windows
 from ..ops.windows import max_pool as windows_max
-from .common import Ints, check_axes, created, per_axis
+from .common import Ints, check_axes, per_axis
 from .function_layer import LayerOfAxes, for_axes
 
 
@@ -83,14 +84,13 @@ def _max_pool(
 
 def _places_of_maxima(input, out, n, size, stride, padding, dilation):
     """The indices of the maxima along each of the input's last ``n`` axes."""
-    taps = find_in_windows(
-        input, out, size=size, stride=stride, padding=padding, dilation=dilation
-    ).to("int64")
+    options = {"size": size, "stride": stride, "padding": padding, "dilation": dilation}
+    taps = find_in_windows(input, out, **options).to("int64")
     places = []
     for axis in range(n):
         after = math.prod(size[axis + 1 :])
         tap = taps // after % size[axis]
-        first = created("arange", out.shape[axis - n], dtype="int64", like=input)
+        first = create("arange", out.shape[axis - n], dtype="int64", like=input)
         first = first * stride[axis] - padding[axis][0]
         first = reshape(first, (-1,) + (1,) * (n - 1 - axis))
         places.append(first + tap * dilation[axis])
@@ -105,12 +105,7 @@ def _flat_positions(places, lengths):
     return position
 
 
-max_pool1d, max_pool2d, max_pool3d = for_axes(_max_pool, "max_pool")
-
-
-def _check_floating(name, input):
-    if not is_floating(input):
-        raise TypeError(f"{name}: the input must be floating, not {input.dtype}; use astype")
+max_pool1d, max_pool2d, max_pool3d = for_axes(_max_pool)
 
 
 def _avg_pool(
@@ -135,7 +130,7 @@ def _avg_pool(
     The other parameters are those of `max_pool2d`, and so are the errors; TypeError for integers.
     """
     options = _windows(name, n, input, kernel_size, stride, padding, 1, ceil_mode)
-    _check_floating(name, input)
+    check_floating(input, f"{name}: the input", "; use astype")
     if divisor_override is not None:
         if not divisor_override:
             raise ValueError(f"{name}: divisor_override must not be 0")
@@ -153,12 +148,12 @@ def _avg_pool(
         return sum_windows(input, scale=1 / math.prod([c[0] for c in counts]), **options)
     out = sum_windows(input.to(float32) if is_half(input.dtype) else input, **options)
     for axis, count in enumerate(counts):
-        column = created("asarray", count, dtype=out.dtype, like=input)
+        column = create("asarray", count, like=out)
         out = out / reshape(column, (-1,) + (1,) * (n - 1 - axis))
     return out.to(input.dtype)
 
 
-avg_pool1d, avg_pool2d, avg_pool3d = for_axes(_avg_pool, "avg_pool")
+avg_pool1d, avg_pool2d, avg_pool3d = for_axes(_avg_pool)
 
 
 def _lp_pool(
@@ -188,7 +183,7 @@ def _lp_pool(
     return where(is_zero, 0.0, where(is_zero, 1.0, sums) ** (1 / norm_type))
 
 
-lp_pool1d, lp_pool2d, lp_pool3d = for_axes(_lp_pool, "lp_pool")
+lp_pool1d, lp_pool2d, lp_pool3d = for_axes(_lp_pool)
 
 
 def _output_size(name, n, input, output_size):
@@ -220,7 +215,7 @@ def _adaptive_avg_pool(name: str, n: int, input: Tensor, output_size: Any) -> Te
     nan, since these are products with matrices of weights. Raises TypeError for integers.
     """
     lengths, counts = _output_size(name, n, input, output_size)
-    _check_floating(name, input)
+    check_floating(input, f"{name}: the input", "; use astype")
     if all(count == 1 for count in counts):
         return mean(input, axis=tuple(range(-n, 0)), keepdims=True)
     require(0 not in lengths, f"{name}: the input must have elements", input.shape)
@@ -233,7 +228,7 @@ def _adaptive_avg_pool(name: str, n: int, input: Tensor, output_size: Any) -> Te
             [(start <= i < stop) / (stop - start) for i in range(length)]
             for start, stop in _parts(length, count)
         ]
-        out = _along_axis(created("asarray", rows, dtype=input.dtype, like=input), out, axis - n)
+        out = _along_axis(create("asarray", rows, like=input), out, axis - n)
     return out
 
 
@@ -246,9 +241,7 @@ def _along_axis(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
     return moveaxis(matmul(matrix, moveaxis(x, axis, -2)), -2, axis)
 
 
-adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = for_axes(
-    _adaptive_avg_pool, "adaptive_avg_pool"
-)
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = for_axes(_adaptive_avg_pool)
 
 
 def _adaptive_max_pool(
@@ -271,7 +264,7 @@ def _adaptive_max_pool(
         sizes.append(size)
         if size * count != length:  # shorter windows, and those that overlap, repeat elements
             taken = [min(start + i, stop - 1) for start, stop in parts for i in range(size)]
-            sources[axis] = created("asarray", taken, dtype="int64", like=input)
+            sources[axis] = create("asarray", taken, dtype="int64", like=input)
             repeated = take(repeated, sources[axis], axis=input.ndim - n + axis)
     sizes = tuple(sizes)
     out = windows_max(repeated, size=sizes, stride=sizes)
@@ -282,9 +275,7 @@ def _adaptive_max_pool(
     return out, _flat_positions(places, lengths)
 
 
-adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = for_axes(
-    _adaptive_max_pool, "adaptive_max_pool"
-)
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = for_axes(_adaptive_max_pool)
 
 
 # Layers

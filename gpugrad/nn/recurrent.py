@@ -5,6 +5,7 @@ import warnings
 from typing import Any, ClassVar
 
 from .._arguments import one_of, whole
+from .._creation import create
 from .._tensor import Tensor
 from ..ops.manipulation import concat, expand_dims, moveaxis, reshape, squeeze, stack
 from ..ops.neural import linear
@@ -12,7 +13,7 @@ from ..ops.products import matmul
 from ..ops.recurrent import gru, lstm, rnn
 from ..random import Generator
 from . import functional
-from .common import check_probability, check_shape, created
+from .common import check_probability, check_shape
 from .init import uniform_parameters
 from .module import Module, Parameter
 
@@ -229,7 +230,7 @@ class LSTM(_Recurrent):
         # projection computes m. The initial h has no m: make it further inputs of the first step.
         h, c = states
         if h is not None:
-            zeros = created("zeros", (x.shape[0] - 1, *h.shape), dtype=h.dtype, like=h)
+            zeros = create("zeros", (x.shape[0] - 1, *h.shape), like=h)
             parts = [zeros, expand_dims(h, 0)] if reverse else [expand_dims(h, 0), zeros]
             x = concat([x, concat(parts, axis=0)], axis=-1)
             w_ih = concat([w_ih, w_hh], axis=1)

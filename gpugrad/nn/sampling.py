@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from .._arguments import is_floating, one_of, require
+from .._arguments import check_floating, one_of, require
+from .._creation import create
 from .._tensor import Tensor
 from ..autograd.casting import in_float32
 from ..backends.dtypes import int64
@@ -15,7 +16,6 @@ from ..ops.elementwise import round as _round
 from ..ops.indexing import take
 from ..ops.manipulation import broadcast_to, moveaxis, stack
 from ..ops.products import matmul, matrix_transpose
-from .common import created
 
 
 @in_float32
@@ -61,7 +61,7 @@ def grid_sample(
         taps.append(_taps(x, length, mode, padding_mode, bool(align_corners)))
     # Of all pixels of all examples.
     rows = moveaxis(input, 1, -1).reshape((n * math.prod(lengths), channels))
-    example = created("arange", n, dtype="int64", like=input).reshape((n, *[1] * d))
+    example = create("arange", n, dtype="int64", like=input).reshape((n, *[1] * d))
     out: Any = 0.0
     for corner in product(*taps):
         at: Any = example
@@ -147,17 +147,16 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"affine_grid: theta must be (n, 2, 3) for a size (n, channels, height, width), or "
             f"(n, 3, 4) for one axis more, without 0, but they are {theta.shape} and {size}"
         )
-    if not is_floating(theta):
-        raise TypeError(f"affine_grid: theta must be floating, not {theta.dtype}")
+    check_floating(theta, "affine_grid: theta")
     lengths = size[2:]
     axes = []
     for axis, length in enumerate(lengths):
-        x = created("arange", length, dtype=theta.dtype, like=theta)
+        x = create("arange", length, like=theta)
         if align_corners:
             x = (2 * x - (length - 1)) / max(length - 1, 1)
         else:
             x = (2 * x + 1) / length - 1
         axes.append(broadcast_to(x.reshape((-1, *[1] * (d - 1 - axis))), lengths))
-    ones = created("ones", lengths, dtype=theta.dtype, like=theta)
+    ones = create("ones", lengths, like=theta)
     places = stack([*axes[::-1], ones], axis=-1).reshape((math.prod(lengths), d + 1))
     return matmul(places, matrix_transpose(theta)).reshape((size[0], *lengths, d))

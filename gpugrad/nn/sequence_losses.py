@@ -3,7 +3,7 @@
 from typing import Any
 
 from .._arguments import require, whole
-from .._creation import asarray
+from .._creation import asarray, create
 from .._dtypes import is_half
 from .._tensor import Tensor
 from ..autograd.casting import in_float32
@@ -12,7 +12,7 @@ from ..ops.elementwise import clip, maximum, where
 from ..ops.indexing import take, take_along_axis
 from ..ops.manipulation import broadcast_to, concat, stack, unstack
 from ..ops.reductions import cumulative_sum, logsumexp
-from .common import can_be_read, created, largest
+from .common import can_be_read, largest
 from .losses import _Loss, _reduced
 
 _LEAST = -1e30  # for the logarithm of 0: with -inf, differences would be nan
@@ -101,7 +101,7 @@ def _check_numbers(log_probs, targets, input_lengths, target_lengths):
 def _padded(targets, lengths, blank):
     """Targets as ``(n, most)``, with blanks after the end of each."""
     longest = targets.shape[-1] if targets.ndim == 2 else largest(lengths, targets.shape[0])
-    places = created("arange", longest, dtype="int64", like=targets)
+    places = create("arange", longest, dtype="int64", like=targets)
     if targets.ndim == 1 and longest:
         starts = cumulative_sum(lengths) - lengths
         at = clip(starts[:, None] + places, 0, targets.shape[0] - 1)
@@ -116,16 +116,16 @@ def _negative_log(log_probs, targets, input_lengths, target_lengths, blank):
     the first input, each example is in the first state.
     """
     n, longest = targets.shape
-    blanks = created("full", (n, longest), blank, dtype="int64", like=targets)
+    blanks = create("full", (n, longest), blank, dtype="int64", like=targets)
     states = stack([blanks, targets], axis=-1).reshape((n, 2 * longest))
-    states = concat([states, created("full", (n, 1), blank, dtype="int64", like=targets)], axis=1)
+    states = concat([states, create("full", (n, 1), blank, dtype="int64", like=targets)], axis=1)
     before = concat([states[:, :1], states[:, :1], states], axis=1)[:, : 2 * longest + 1]
     skipping = where((states != blank) & (states != before), 0.0, _LEAST)
     shape = (log_probs.shape[0], *states.shape)
     own = take_along_axis(clip(log_probs, _LEAST), broadcast_to(states, shape), axis=-1)
-    nowhere = created("full", (n, 2), _LEAST, dtype=own.dtype, like=own)
+    nowhere = create("full", (n, 2), _LEAST, like=own)
     skipping = skipping.astype(own.dtype)
-    here = created("arange", 2 * longest + 1, dtype="int64", like=own)
+    here = create("arange", 2 * longest + 1, dtype="int64", like=own)
     alpha = where(here == 0, 0.0, _LEAST).astype(own.dtype)
     alphas = [broadcast_to(alpha, states.shape)]
     for log_p in unstack(own):

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .._arguments import is_floating, one_of, require
+from .._arguments import check_floating, one_of, require
+from .._creation import create
 from .._tensor import Tensor
 from ..ops.elementwise import abs as _abs
 from ..ops.elementwise import clip, floor, where
 from ..ops.indexing import take
 from ..ops.manipulation import repeat
-from .common import LENGTHS, created, per_axis, spread
+from .common import LENGTHS, per_axis, spread
 from .function_layer import FunctionLayer
 from .pooling import _adaptive_avg_pool, _along_axis
 from .sampling import _cubic_weights
@@ -77,7 +78,7 @@ def interpolate(
                 places = [(2 * i + half) * length // (2 * m) for i in range(m)]
             else:
                 places = [min(int((i + half / 2) * ratio), length - 1) for i in range(m)]
-            indices = created("asarray", places, dtype="int64", like=input)
+            indices = create("asarray", places, dtype="int64", like=input)
             input = take(input, indices, axis=axis + 2)
     return input
 
@@ -110,16 +111,15 @@ def _smooth(x, axis, m, length, ratio, align_corners, mode):
     """Interpolate along an axis, by a product with the matrix of weights (m, length)."""
     if m == length and (align_corners or ratio == 1):
         return x
-    if not is_floating(x):
-        raise TypeError(f"interpolate: for mode {mode!r} the input must be floating, not {x.dtype}")
+    check_floating(x, f"interpolate: for mode {mode!r} the input")
     wide: Any = "float64" if str(x.dtype).endswith("float64") else "float32"
-    places = created("arange", m, dtype=wide, like=x)
+    places = create("arange", m, dtype=wide, like=x)
     if align_corners:
         places = places * ((length - 1) / max(m - 1, 1))
     else:
         places = (places + 0.5) * ratio - 0.5
     places = places.reshape((m, 1))
-    old = created("arange", length, dtype=wide, like=x)
+    old = create("arange", length, dtype=wide, like=x)
     if mode == "bicubic":
         first = floor(places)
         taps = enumerate(_cubic_weights(places - first), -1)

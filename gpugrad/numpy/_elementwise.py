@@ -25,24 +25,22 @@ for _name in _NAMES:
     FUNCTIONS[_theirs] = _OPS[_own or _theirs]
 
 
-enter(
-    {
-        "cbrt": lambda x, /: gg.special.cbrt(floating(x)),
-        "deg2rad radians": lambda x, /: floating(x) * (math.pi / 180),
-        "fabs": lambda x, /: gg.abs(floating(x)),
-        "fmax": lambda x1, x2, /: _unless_nan(gg.maximum, x1, x2),
-        "fmin": lambda x1, x2, /: _unless_nan(gg.minimum, x1, x2),
-        "i0": lambda x: gg.special.i0(floating(x)),
-        "imag": lambda val: gg.imag(val) if is_complex(val) else gg.zeros_like(val),
-        "logical_and": lambda x1, x2, /: gg.logical_and(*map(is_true, tensors(x1, x2))),
-        "logical_not": lambda x, /: gg.logical_not(is_true(tensor(x))),
-        "logical_or": lambda x1, x2, /: gg.logical_or(*map(is_true, tensors(x1, x2))),
-        "logical_xor": lambda x1, x2, /: gg.logical_xor(*map(is_true, tensors(x1, x2))),
-        "rad2deg degrees": lambda x, /: floating(x) * (180 / math.pi),
-        "real": lambda val: gg.real(val),
-        "sinc": lambda x: gg.special.sinc(floating(x)),
-    }
-)
+enter({
+    "cbrt": lambda x, /: gg.special.cbrt(floating(x)),
+    "deg2rad radians": lambda x, /: floating(x) * (math.pi / 180),
+    "fabs": lambda x, /: gg.abs(floating(x)),
+    "fmax": lambda x1, x2, /: _unless_nan(gg.maximum, x1, x2),
+    "fmin": lambda x1, x2, /: _unless_nan(gg.minimum, x1, x2),
+    "i0": lambda x: gg.special.i0(floating(x)),
+    "imag": lambda val: gg.imag(val) if is_complex(val) else gg.zeros_like(val),
+    "logical_and": lambda x1, x2, /: gg.logical_and(*map(is_true, tensors(x1, x2))),
+    "logical_not": lambda x, /: gg.logical_not(is_true(tensor(x))),
+    "logical_or": lambda x1, x2, /: gg.logical_or(*map(is_true, tensors(x1, x2))),
+    "logical_xor": lambda x1, x2, /: gg.logical_xor(*map(is_true, tensors(x1, x2))),
+    "rad2deg degrees": lambda x, /: floating(x) * (180 / math.pi),
+    "real": lambda val: gg.real(val),
+    "sinc": lambda x: gg.special.sinc(floating(x)),
+})  # fmt: skip
 
 
 @of_numpy()

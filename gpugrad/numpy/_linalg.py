@@ -16,23 +16,21 @@ def _of_matrices(own):
 
 for _name in "det eig eigvals inv slogdet svdvals".split():
     enter({f"linalg.{_name}": _of_matrices(getattr(linalg, _name))})
-enter(
-    {
-        "linalg.cholesky": lambda a, /, *, upper=False: linalg.cholesky(floating(a), upper=upper),
-        "linalg.cross": lambda x1, x2, /, *, axis=-1: linalg.cross(*tensors(x1, x2), axis=axis),
-        "linalg.eigh": lambda a, UPLO="L": linalg.eigh(_read_lower(a, UPLO)),
-        "linalg.eigvalsh": lambda a, UPLO="L": linalg.eigvalsh(_read_lower(a, UPLO)),
-        "linalg.matmul": lambda x1, x2, /: gg.matmul(*tensors(x1, x2)),
-        "linalg.matrix_power": lambda a, n: linalg.matrix_power(floating(a) if n < 0 else a, n),
-        "linalg.outer": lambda x1, x2, /: linalg.outer(*tensors(x1, x2)),
-        "linalg.solve": lambda a, b: linalg.solve(*map(floating, tensors(a, b))),
-        "linalg.vecdot": lambda x1, x2, /, *, axis=-1: gg.vecdot(*tensors(x1, x2), axis=axis),
-        "outer": lambda a, b: linalg.outer(*map(flat, tensors(a, b))),
-        "vdot": lambda a, b: gg.vecdot(*map(flat, tensors(a, b))),
-        "fft.fftshift": lambda x, axes=None: gg.fft.fftshift(x, axes=axes_of(axes)),
-        "fft.ifftshift": lambda x, axes=None: gg.fft.ifftshift(x, axes=axes_of(axes)),
-    }
-)
+enter({
+    "linalg.cholesky": lambda a, /, *, upper=False: linalg.cholesky(floating(a), upper=upper),
+    "linalg.cross": lambda x1, x2, /, *, axis=-1: linalg.cross(*tensors(x1, x2), axis=axis),
+    "linalg.eigh": lambda a, UPLO="L": linalg.eigh(_read_lower(a, UPLO)),
+    "linalg.eigvalsh": lambda a, UPLO="L": linalg.eigvalsh(_read_lower(a, UPLO)),
+    "linalg.matmul": lambda x1, x2, /: gg.matmul(*tensors(x1, x2)),
+    "linalg.matrix_power": lambda a, n: linalg.matrix_power(floating(a) if n < 0 else a, n),
+    "linalg.outer": lambda x1, x2, /: linalg.outer(*tensors(x1, x2)),
+    "linalg.solve": lambda a, b: linalg.solve(*map(floating, tensors(a, b))),
+    "linalg.vecdot": lambda x1, x2, /, *, axis=-1: gg.vecdot(*tensors(x1, x2), axis=axis),
+    "outer": lambda a, b: linalg.outer(*map(flat, tensors(a, b))),
+    "vdot": lambda a, b: gg.vecdot(*map(flat, tensors(a, b))),
+    "fft.fftshift": lambda x, axes=None: gg.fft.fftshift(x, axes=axes_of(axes)),
+    "fft.ifftshift": lambda x, axes=None: gg.fft.ifftshift(x, axes=axes_of(axes)),
+})  # fmt: skip
 
 
 @of_numpy()

@@ -4,7 +4,7 @@ from .._arguments import is_complex
 from .._tensor import Tensor
 from ..backends.numpy import library as numpy
 from ..ops.manipulation import sliced
-from ._table import FUNCTIONS, of_numpy
+from ._table import FUNCTIONS, enter, of_numpy
 from ._tensors import axes_in, constant, flat, floating, gg, shape_along, tensor, tensors
 
 
@@ -169,9 +169,7 @@ def correlate(a, v, mode="valid"):
 # Polynomials
 
 
-@of_numpy()
-def polymul(a1, a2):
-    return _full_convolution(a1, a2)
+enter({"polymul": lambda a1, a2: _full_convolution(a1, a2)})
 
 
 @of_numpy()

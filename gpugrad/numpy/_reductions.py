@@ -131,23 +131,19 @@ def _along(op, a, axis, **given):
     return op(a, axis=axis, **given)
 
 
-enter(
-    {
-        "argsort": lambda a, axis=-1, kind=None, *, stable=None: _along(gg.argsort, a, axis),
-        "cumprod": lambda a, axis=None, dtype=None: _along(
-            gg.cumulative_prod, a, axis, dtype=dtype
-        ),
-        "cumsum": lambda a, axis=None, dtype=None: _along(gg.cumulative_sum, a, axis, dtype=dtype),
-        # NumPy allows any order of the elements on both sides of the k-th, so also the sorted one.
-        "partition": lambda a, kth, axis=-1: _along(gg.sort, a, axis),
-        "sort": lambda a, axis=-1, kind=None, *, stable=None: _along(gg.sort, a, axis),
-        "intersect1d": lambda ar1, ar2, assume_unique=False: _members(*tensors(ar1, ar2)),
-        "union1d": lambda ar1, ar2: unique(gg.concat([*map(flat, tensors(ar1, ar2))])),
-        "nonzero": lambda a: gg.nonzero(a),
-        "flatnonzero": lambda a: gg.nonzero(flat(a))[0],
-        "argwhere": lambda a: gg.argwhere(a) if a.ndim else gg.argwhere(flat(a))[:, :0],
-    }
-)
+enter({
+    "argsort": lambda a, axis=-1, kind=None, *, stable=None: _along(gg.argsort, a, axis),
+    "cumprod": lambda a, axis=None, dtype=None: _along(gg.cumulative_prod, a, axis, dtype=dtype),
+    "cumsum": lambda a, axis=None, dtype=None: _along(gg.cumulative_sum, a, axis, dtype=dtype),
+    # NumPy allows any order of the elements on both sides of the k-th, so also the sorted one.
+    "partition": lambda a, kth, axis=-1: _along(gg.sort, a, axis),
+    "sort": lambda a, axis=-1, kind=None, *, stable=None: _along(gg.sort, a, axis),
+    "intersect1d": lambda ar1, ar2, assume_unique=False: _members(*tensors(ar1, ar2)),
+    "union1d": lambda ar1, ar2: unique(gg.concat([*map(flat, tensors(ar1, ar2))])),
+    "nonzero": lambda a: gg.nonzero(a),
+    "flatnonzero": lambda a: gg.nonzero(flat(a))[0],
+    "argwhere": lambda a: gg.argwhere(a) if a.ndim else gg.argwhere(flat(a))[:, :0],
+})  # fmt: skip
 
 
 # Functions that leave out nan
@@ -177,16 +173,14 @@ def _extremum_without_nan(op, least):
     return own
 
 
-enter(
-    {
-        "nancumprod": _without_nan("cumprod", 1),
-        "nancumsum": _without_nan("cumsum", 0),
-        "nanprod": _without_nan("prod", 1),
-        "nansum": _without_nan("sum", 0),
-        "nanmax": _extremum_without_nan(gg.max, -math.inf),
-        "nanmin": _extremum_without_nan(gg.min, math.inf),
-    }
-)
+enter({
+    "nancumprod": _without_nan("cumprod", 1),
+    "nancumsum": _without_nan("cumsum", 0),
+    "nanprod": _without_nan("prod", 1),
+    "nansum": _without_nan("sum", 0),
+    "nanmax": _extremum_without_nan(gg.max, -math.inf),
+    "nanmin": _extremum_without_nan(gg.min, math.inf),
+})  # fmt: skip
 
 
 @of_numpy()

@@ -56,45 +56,41 @@ def _one_or_all(arrays):
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
-enter(
-    {
-        "atleast_1d": lambda *args: _one_or_all(_at_least(1, args)),
-        "atleast_2d": lambda *args: _one_or_all(_at_least(2, args)),
-        "atleast_3d": lambda *args: _one_or_all(_at_least(3, args)),
-        "append": lambda arr, values, axis=None: concatenate([arr, values], axis),
-        "broadcast_arrays": lambda *args: gg.broadcast_arrays(*tensors(*args)),
-        "broadcast_to": lambda array, shape: gg.broadcast_to(array, shape),
-        "copy": lambda a: array(a),
-        "diagflat": lambda v, k=0: diag(flat(v), k),
-        "diagonal": lambda a, offset=0, axis1=0, axis2=1: tensor(a).diagonal(offset, axis1, axis2),
-        "expand_dims": lambda a, axis: gg.expand_dims(a, axes_of(axis)),
-        "extract": lambda condition, arr: compress(*map(flat, tensors(condition, arr))),
-        "flip": lambda m, axis=None: gg.flip(m, axis=axis),
-        "fliplr": lambda m: gg.flip(m, axis=1),
-        "flipud": lambda m: gg.flip(m, axis=0),
-        "roll": lambda a, shift, axis=None: gg.roll(a, axes_of(shift), axis=axes_of(axis)),
-        "dsplit": lambda ary, indices_or_sections: _split(ary, indices_or_sections, 2, "dsplit"),
-        "hsplit": lambda ary, indices_or_sections: _split(
-            ary, indices_or_sections, int(ary.ndim > 1)
-        ),
-        "split": lambda ary, indices_or_sections, axis=0: _split(ary, indices_or_sections, axis),
-        "vsplit": lambda ary, indices_or_sections: _split(ary, indices_or_sections, 0, "vsplit"),
-        # The shape (0, 1, ...) becomes the order of the axes.
-        "rollaxis": lambda a, axis, start=0: gg.permute_dims(
-            a, numpy.rollaxis(numpy.empty(range(a.ndim)), axis, start).shape
-        ),
-        "squeeze": lambda a, axis=None: tensor(a).squeeze(axis),
-        "swapaxes": lambda a, axis1, axis2: tensor(a).swapaxes(axis1, axis2),
-        "tile": lambda A, reps: gg.tile(A, _lengths(reps)),
-        "tril": lambda m, k=0: gg.tril(_as_matrices(m), k=k),
-        "triu": lambda m, k=0: gg.triu(_as_matrices(m), k=k),
-    }
-)
-
-
-@of_numpy()
-def moveaxis(a, source, destination):
-    return gg.moveaxis(a, axes_of(source), axes_of(destination))
+enter({
+    "atleast_1d": lambda *args: _one_or_all(_at_least(1, args)),
+    "atleast_2d": lambda *args: _one_or_all(_at_least(2, args)),
+    "atleast_3d": lambda *args: _one_or_all(_at_least(3, args)),
+    "append": lambda arr, values, axis=None: concatenate([arr, values], axis),
+    "broadcast_arrays": lambda *args: gg.broadcast_arrays(*tensors(*args)),
+    "broadcast_to": lambda array, shape: gg.broadcast_to(array, shape),
+    "copy": lambda a: array(a),
+    "diagflat": lambda v, k=0: diag(flat(v), k),
+    "diagonal": lambda a, offset=0, axis1=0, axis2=1: tensor(a).diagonal(offset, axis1, axis2),
+    "expand_dims": lambda a, axis: gg.expand_dims(a, axes_of(axis)),
+    "extract": lambda condition, arr: compress(*map(flat, tensors(condition, arr))),
+    "flip": lambda m, axis=None: gg.flip(m, axis=axis),
+    "fliplr": lambda m: gg.flip(m, axis=1),
+    "flipud": lambda m: gg.flip(m, axis=0),
+    "roll": lambda a, shift, axis=None: gg.roll(a, axes_of(shift), axis=axes_of(axis)),
+    "dsplit": lambda ary, indices_or_sections: _split(ary, indices_or_sections, 2, "dsplit"),
+    "hsplit": lambda ary, indices_or_sections: _split(ary, indices_or_sections, int(ary.ndim > 1)),
+    "split": lambda ary, indices_or_sections, axis=0: _split(ary, indices_or_sections, axis),
+    "vsplit": lambda ary, indices_or_sections: _split(ary, indices_or_sections, 0, "vsplit"),
+    # The shape (0, 1, ...) becomes the order of the axes.
+    "rollaxis": lambda a, axis, start=0: gg.permute_dims(
+        a, numpy.rollaxis(numpy.empty(range(a.ndim)), axis, start).shape
+    ),
+    "squeeze": lambda a, axis=None: tensor(a).squeeze(axis),
+    "swapaxes": lambda a, axis1, axis2: tensor(a).swapaxes(axis1, axis2),
+    "tile": lambda A, reps: gg.tile(A, _lengths(reps)),
+    "tril": lambda m, k=0: gg.tril(_as_matrices(m), k=k),
+    "triu": lambda m, k=0: gg.triu(_as_matrices(m), k=k),
+    "moveaxis": lambda a, source, destination: gg.moveaxis(a, axes_of(source), axes_of(destination))
+})  # fmt: skip
+enter({
+    "dstack": lambda tup: concatenate(_at_least(3, tup), axis=2),
+    "vstack": lambda tup, *, dtype=None: concatenate(_at_least(2, tup), dtype=dtype),
+}, of_sequence=True)  # fmt: skip
 
 
 @of_numpy()
@@ -119,16 +115,6 @@ def delete(arr, obj, axis=None):
 def hstack(tup, *, dtype=None):
     arrays = _at_least(1, tup)
     return concatenate(arrays, 0 if arrays[0].ndim == 1 else 1, dtype=dtype)
-
-
-@of_numpy(of_sequence=True)
-def vstack(tup, *, dtype=None):
-    return concatenate(_at_least(2, tup), dtype=dtype)
-
-
-@of_numpy(of_sequence=True)
-def dstack(tup):
-    return concatenate(_at_least(3, tup), axis=2)
 
 
 @of_numpy()

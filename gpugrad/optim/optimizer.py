@@ -8,7 +8,7 @@ from inspect import Parameter, signature
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from .._arguments import annotated, check_type, constructor, is_floating, is_made, require
+from .._arguments import annotated, check_floating, check_type, constructor, is_made, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._foreign_names import INSTEAD, explains_arguments, missing, set_constructor
@@ -253,8 +253,7 @@ class Optimizer:
                 f"{self._name}: parameter {i}, of shape {p.shape}, is a result of "
                 f"{p.grad_fn.name}, not a leaf; use detach().requires_grad_()"
             )
-        if not is_floating(p):
-            raise TypeError(f"{self._name}: parameter {i} must be floating, not {p.dtype}")
+        check_floating(p, f"{self._name}: parameter {i}")
 
     def _checked(self, group):
         """Return the hyper-parameters in ``group`` as Python bools and floats, or raise.
