@@ -311,10 +311,8 @@ def equally(mask, operands):
         return operands
     size = next(x.shape[0] for x, b in zip(operands, mask, strict=True) if b)
     broadcast_to = call.namespace.broadcast_to
-    return [
-        x if b or x is None else broadcast_to(x, (size, *x.shape))
-        for x, b in zip(operands, mask, strict=True)
-    ]
+    pairs = zip(operands, mask, strict=True)
+    return [x if b or x is None else broadcast_to(x, (size, *x.shape)) for x, b in pairs]
 
 
 def one_by_one(op, mask, operands, static, level):

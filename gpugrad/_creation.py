@@ -380,12 +380,10 @@ def linspace(
 
 
 def _between(start, stop, num, dtype, device, endpoint, requires_grad):
-    like = start if isinstance(start, Tensor) else stop
+    x = start if isinstance(start, Tensor) else stop
     kind = result_type(start, stop, 1.0)
     real = {complex64: float32, complex128: float64}.get(number_dtype(kind), kind)
-    share = _create(
-        "linspace", (0.0, 1.0, num), real, None, False, like=like._like, endpoint=endpoint
-    )
+    share = _create("linspace", (0.0, 1.0, num), real, None, False, like=x._like, endpoint=endpoint)
     share = reshape(share, (-1, *[1] * max(getattr(x, "ndim", 0) for x in (start, stop))))
     result = (1 - share) * start + share * stop
     return asarray(result, dtype=dtype, device=device, requires_grad=requires_grad)

@@ -14,14 +14,9 @@ from .backends.numpy import xp
 DEFAULTS = {"b": bool_, "i": int64, "u": int64, "f": float32, "c": complex64}
 
 KINDS = {
-    "bool": "b",
-    "signed integer": "i",
-    "unsigned integer": "u",
-    "integral": "iu",
-    "real floating": "f",
-    "complex floating": "c",
-    "numeric": "iufc",
-}
+    "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu",
+    "real floating": "f", "complex floating": "c", "numeric": "iufc",
+}  # fmt: skip
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:

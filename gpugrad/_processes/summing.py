@@ -10,10 +10,10 @@ from .group import current
 @op
 def sum_over_processes(xp, x):
     """The sum of the arrays ``x`` of all processes, each of which calls this."""
-    return _summed(x)
+    return _sum(x)
 
 
-def _summed(x):
+def _sum(x):
     (out,) = communicate(_sum_over_processes, x, results=True)
     return out
 
@@ -27,8 +27,6 @@ def _sum_over_processes(x):
 
 
 # Each process's result depends on all processes' inputs, and all losses count.
-sum_over_processes.vjp(
-    x=lambda xp, g: sum_over_processes(g) if isinstance(g, Tensor) else _summed(g)
-)
+sum_over_processes.vjp(x=lambda xp, g: sum_over_processes(g) if isinstance(g, Tensor) else _sum(g))
 # A batch of sums is the sum of the batches.
 sum_over_processes.vmap(lambda call, batched, x: call(x))

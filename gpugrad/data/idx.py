@@ -117,23 +117,21 @@ def _find(directory, name):
     )
 
 
-def labelled_images(
-    images_path: Any, labels_path: Any, *, white: int, classes: int
-) -> TensorDataset:
+def labelled_images(image_path: Any, label_path: Any, *, white: int, classes: int) -> TensorDataset:
     """Images scaled from 0..``white`` to [0, 1] and flattened, and their labels."""
-    images, labels = read_idx(images_path), read_idx(labels_path)
+    images, labels = read_idx(image_path), read_idx(label_path)
     if images.ndim != 3 or images.dtype != uint8:
         raise ValueError(
-            f"{images_path} holds {images.dtype} {images.shape}, not uint8 images (n, rows, cols)"
+            f"{image_path} holds {images.dtype} {images.shape}, not uint8 images (n, rows, cols)"
         )
     if labels.ndim != 1 or labels.dtype != uint8 or len(labels) != len(images):
         raise ValueError(
-            f"{labels_path} holds {labels.dtype} {labels.shape}, not the uint8 labels of the "
-            f"{len(images)} images in {images_path}"
+            f"{label_path} holds {labels.dtype} {labels.shape}, not the uint8 labels of the "
+            f"{len(images)} images in {image_path}"
         )
     if len(labels) and int(labels.max()) >= classes:
         raise ValueError(
-            f"{labels_path} has the label {int(labels.max())}, but labels must be from 0 to "
+            f"{label_path} has the label {int(labels.max())}, but labels must be from 0 to "
             f"{classes - 1}"
         )
     n, rows, columns = images.shape

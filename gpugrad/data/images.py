@@ -22,7 +22,7 @@ from copy import copy
 from typing import Any, Self
 
 from .. import special
-from .._arguments import check_floating, is_floating, one_of, require
+from .._arguments import check_floating, check_type, is_floating, one_of, require
 from .._creation import asarray, create
 from .._dtypes import isdtype
 from .._foreign_names import explain_names
@@ -104,10 +104,8 @@ class _RandomChange(_Change):
 
     def __init__(self, generator: Generator | None) -> None:
         name = type(self).__name__
-        if not isinstance(generator, Generator | None):
-            raise TypeError(
-                f"{name}: generator must be a gpugrad.random.Generator, not {generator!r}"
-            )
+        what = f"{name}: generator must be a gpugrad.random.Generator"
+        check_type(generator, Generator | None, what)
         if generator is not None:
             state = generator.get_state()
             self._seed = seed_from(name, generator, None)
@@ -150,9 +148,8 @@ class Normalize(_Change):
 
     def _change_images(self, images: Tensor) -> Tensor:
         self._check_floating(images)
-        mean, std = (
-            reshape(create("asarray", x, like=images), (-1, 1, 1)) for x in (self.mean, self.std)
-        )
+        pair = [create("asarray", x, like=images) for x in (self.mean, self.std)]
+        mean, std = (reshape(x, (-1, 1, 1)) for x in pair)
         channels = max(mean.shape[0], std.shape[0])
         what = f"Normalize: the images must have {channels} channels"
         require(channels in (1, images.shape[1]), what, images.shape)

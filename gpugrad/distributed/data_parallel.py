@@ -277,11 +277,8 @@ class _Reducer(Listener):
             and the reductions of the first buckets.
         """
         flags = [i in reached or p.grad is not None for i, p in enumerate(self.tensors)]
-        self._pass = SimpleNamespace(
-            waited_for=set(reached),
-            flags=communicate(partial(_start_exchange, flags)),
-            reductions=[],
-        )
+        flags = communicate(partial(_start_exchange, flags))
+        self._pass = SimpleNamespace(waited_for=set(reached), flags=flags, reductions=[])
         self._start_full_buckets()
 
     def _start_full_buckets(self):

@@ -76,9 +76,8 @@ class MultiheadAttention(Module):
                 parameter(xavier, embed_dim, n) for n in (embed_dim, self.kdim, self.vdim)
             )
         self.in_proj_bias = parameter(None, 3 * embed_dim) if bias else None
-        self.out_proj = Linear(
-            embed_dim, embed_dim, bias, dtype=dtype, device=device, generator=generator
-        )
+        place: Any = {"dtype": dtype, "device": device, "generator": generator}
+        self.out_proj = Linear(embed_dim, embed_dim, bias, **place)
         if self.out_proj.bias is not None:
             init.zeros_(self.out_proj.bias)
         self.bias_k = self.bias_v = None

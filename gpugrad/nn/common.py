@@ -41,9 +41,7 @@ def check_axes(name: str, input: Tensor, n: int, channels: Any = "channels") -> 
         raise ValueError(f"{name}: the input must be (n, {axes}) or ({axes}), not of shape {shape}")
 
 
-def with_examples(
-    name: str, input: Tensor, n: int, channels: Any = "channels"
-) -> tuple[Tensor, bool]:
+def with_examples(name, input, n, channels="channels"):
     """``input`` with an axis of examples, and whether this axis is new; see `check_axes`."""
     check_axes(name, input, n, channels)
     is_single = input.ndim == n + 1

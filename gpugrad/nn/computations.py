@@ -294,7 +294,7 @@ def _dropout(
     return where(kept > 0, input * kept, 0.0)
 
 
-dropout1d, dropout2d, dropout3d = for_axes(_dropout, keeps_lengths=True)
+dropout1d, dropout2d, dropout3d = for_axes(_dropout, keep_lengths=True)
 
 
 def _check_dropout(name, input, p):

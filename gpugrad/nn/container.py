@@ -147,11 +147,8 @@ class Sequential(_List):
             return item
         if callable(item) and not isinstance(item, type):
             return _Function(item)
-        remedy = ""
-        if isinstance(item, (list, tuple)):
-            remedy = "; write Sequential(*layers)"
-        elif isinstance(item, type):
-            remedy = f"; write {item.__name__}(), which makes one"
+        remedy = "; write Sequential(*layers)" if isinstance(item, (list, tuple)) else ""
+        remedy = f"; write {item.__name__}(), which makes one" if isinstance(item, type) else remedy
         raise TypeError(
             f"Sequential: layer {index} must be a module or a function, not {item!r}{remedy}"
         )

@@ -245,13 +245,11 @@ class _Convolution(OfAxes):
         self.padding: Any = padding if isinstance(padding, str) else tuple([p for p, _ in pairs])
         # As `functional.pad` takes it, which begins with the last axis.
         self._pad = [p for pair in reversed(pairs) for p in pair]
-        first, second = out_channels, in_channels // groups
-        if self.is_transposed:
-            first, second = in_channels, out_channels // groups
+        first, second = both if self.is_transposed else both[::-1]
+        shape = second // groups, *self.kernel_size
         # PyTorch's choice, kaiming_uniform_ with a=sqrt(5), gives the same bound.
-        bound = 1 / math.sqrt(second * math.prod(self.kernel_size))
-        parameter = uniform_parameters(bound, dtype, device, generator)
-        self.weight = parameter(first, second, *self.kernel_size)
+        parameter = uniform_parameters(1 / math.sqrt(math.prod(shape)), dtype, device, generator)
+        self.weight = parameter(first, *shape)
         self.bias = parameter(out_channels) if bias else None
 
 
@@ -316,10 +314,9 @@ class _ConvTranspose(_Convolution):
         self.output_padding = per_axis(name, output_padding, self.axes, 0)
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        more: Any = self.output_padding
+        name, n, more = type(self).__name__, self.axes, self.output_padding
         if output_size is not None:
             more = self._output_padding(input.shape, tuple(output_size))
-        name, n = type(self).__name__, self.axes
         options = self.stride, self.padding, more, self.groups, self.dilation
         return _conv_transpose(name, n, input, self.weight, self.bias, *options)
 
@@ -328,9 +325,8 @@ class _ConvTranspose(_Convolution):
         windows = self.kernel_size, self.stride, self.padding, self.dilation
         least = _least_lengths(shape[-n:], *windows)
         more = [m - low for m, low in zip(output_size[-n:], least, strict=False)]
-        if len(output_size) < n or any(
-            not 0 <= m < s for m, s in zip(more, self.stride, strict=True)
-        ):
+        pairs = zip(more, self.stride, strict=True)
+        if len(output_size) < n or not all(0 <= m < s for m, s in pairs):
             most = [low + s - 1 for low, s in zip(least, self.stride, strict=True)]
             raise ValueError(
                 f"{type(self).__name__}: output_size {output_size} must be from {least} to {most} "

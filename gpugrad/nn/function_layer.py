@@ -90,15 +90,11 @@ class LayerOfAxes(OfAxes, FunctionLayer):
         return self.function(type(self).__name__, self.axes, input, **self._kwargs())
 
 
-def for_axes(
-    compute: Callable[..., Any],
-    out: str = "channels",
-    keeps_lengths: bool = False,
-) -> Any:
+def for_axes(compute: Callable[..., Any], out: str = "channels", keep_lengths: bool = False) -> Any:
     """Make functions over one, two and three axes of one that takes a name and the number of axes.
 
     The docstring of ``compute`` is that of the function over two axes. Those of the others name the
-    result's axes: ``out`` for the channels, and counts or, with ``keeps_lengths``, lengths.
+    result's axes: ``out`` for the channels, and counts or, with ``keep_lengths``, lengths.
     """
     given = signature(compute)
     taken = given.replace(parameters=list(given.parameters.values())[2:])
@@ -112,7 +108,7 @@ def for_axes(
 
         function.__name__ = function.__qualname__ = own
         function.__module__ = compute.__module__
-        lengths = (LENGTHS if keeps_lengths else _COUNTS)[n]
+        lengths = (LENGTHS if keep_lengths else _COUNTS)[n]
         shapes = f"(n, channels, {LENGTHS[n]}) -> (n, {out}, {lengths})"
         others = f"`{name}2d` over {n} {'axes' if n > 1 else 'axis'}: ``{shapes}``."
         function.__doc__ = compute.__doc__ if n == 2 else others

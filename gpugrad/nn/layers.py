@@ -282,9 +282,6 @@ class EmbeddingBag(Embedding):
         super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, **place)
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
-        options: Any = {"mode": self.mode, "per_sample_weights": per_sample_weights}
-        options |= {"include_last_offset": self.include_last_offset}
-        padding_idx = self.padding_idx
-        return functional.embedding_bag(
-            input, self.weight, offsets, padding_idx=padding_idx, **options
-        )
+        options: Any = {"mode": self.mode, "include_last_offset": self.include_last_offset}
+        options |= {"per_sample_weights": per_sample_weights, "padding_idx": self.padding_idx}
+        return functional.embedding_bag(input, self.weight, offsets, **options)

@@ -130,9 +130,8 @@ def smooth_l1_loss(
     """
     require(beta >= 0, "smooth_l1_loss: beta must be at least 0", beta)
     _check_shapes("smooth_l1_loss", input, target=target)
-    if beta == 0:
-        return _reduced("smooth_l1_loss", _abs(input - target), reduction)
-    return _reduced("smooth_l1_loss", _huber(input, target, beta, divisor=beta), reduction)
+    losses = _huber(input, target, beta, divisor=beta) if beta else _abs(input - target)
+    return _reduced("smooth_l1_loss", losses, reduction)
 
 
 # Of classes

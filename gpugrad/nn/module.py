@@ -291,8 +291,7 @@ class Module:
                 continue
             x.array = array
             if type(x.node) is Leaf:
-                watch = x.node.watch
-                x.node.owner = _moved
+                x.node.owner, watch = _moved, x.node.watch
                 x.node = Leaf(x)
                 x.node.watch = watch
             if x.grad is not None:

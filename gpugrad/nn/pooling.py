@@ -32,8 +32,7 @@ def _windows(name, n, input, kernel_size, stride, padding, dilation, ceil_mode):
             f"window has an element of the input"
         )
     pairs = []
-    lengths = input.shape[input.ndim - n :]
-    for length, k, s, p, d in zip(lengths, size, stride, padding, dilation, strict=True):
+    for length, k, s, p, d in zip(input.shape[-n:], size, stride, padding, dilation, strict=True):
         rest = length + 2 * p - d * (k - 1) - 1
         count = rest // s + 1
         has_more = ceil_mode and rest % s and count * s < length + p  # a window begins inside
@@ -79,7 +78,7 @@ def _max_pool(
     if not return_indices:
         return out
     places = _places_of_maxima(input, out, n, **options)
-    return out, _flat_positions(places, input.shape[input.ndim - n :])
+    return out, _flat_positions(places, input.shape[-n:])
 
 
 def _places_of_maxima(input, out, n, size, stride, padding, dilation):
@@ -136,10 +135,8 @@ def _avg_pool(
             raise ValueError(f"{name}: divisor_override must not be 0")
         return sum_windows(input, scale=1 / divisor_override, **options)
     counts = []
-    lengths = input.shape[input.ndim - n :]
-    for length, k, s, (before, after) in zip(
-        lengths, options["size"], options["stride"], options["padding"], strict=True
-    ):
+    size, strides, pads, _ = options.values()
+    for length, k, s, (before, after) in zip(input.shape[-n:], size, strides, pads, strict=True):
         # Elements beyond the padding, where only ceil_mode lets windows reach, never count.
         low, high = (-before, length + before) if count_include_pad else (0, length)
         starts = range(-before, length + after - k + 1, s)
@@ -188,7 +185,7 @@ lp_pool1d, lp_pool2d, lp_pool3d = for_axes(_lp_pool)
 
 def _output_size(name, n, input, output_size):
     check_axes(name, input, n)
-    lengths = input.shape[input.ndim - n :]
+    lengths = input.shape[-n:]
     if output_size is None or isinstance(output_size, (tuple, list)):
         given = tuple(output_size or (None,) * n)
         if len(given) == n:  # None keeps a length

@@ -62,17 +62,11 @@ class Adam(Optimizer):
     def fused_kernel(step, lr, betas, eps, weight_decay, amsgrad, decoupled):
         beta1, beta2 = betas
         correction = square_root(1 - beta2**step)
-        numbers = (  # in the order of the kernel's `AdamNumbers`
-            0.0 if decoupled else weight_decay,
-            1 - lr * weight_decay if decoupled else 1.0,
-            beta1 / (1 - beta1),
-            1 - beta1,
-            beta2,
-            1 - beta2,
-            lr * correction / (1 - beta1**step),
-            eps * correction,
-        )
-        return "amsgrad" if amsgrad else "adam", numbers
+        rate = lr * correction / (1 - beta1**step)
+        decays = (0.0, 1 - lr * weight_decay) if decoupled else (weight_decay, 1.0)
+        shares = beta1 / (1 - beta1), 1 - beta1, beta2, 1 - beta2
+        # In the order of the kernel's `AdamNumbers`.
+        return "amsgrad" if amsgrad else "adam", (*decays, *shares, rate, eps * correction)
 
 
 class AdamW(Adam):

@@ -136,14 +136,10 @@ class LBFGS(Optimizer):
             start = problem.vector(problem.params)
             history.length = 0.0  # in case the closure raises
             if line_search_fn:
-                length, loss, gradient, _ = _search(
-                    partial(problem.at, start, history.direction),
-                    first=_Point(0.0, loss, gradient, slope),
-                    length=length,
-                    scale=_largest(history.direction),
-                    tolerance=tolerance_change,
-                    most=max_eval - problem.calls,
-                )
+                at = partial(problem.at, start, history.direction)
+                first = _Point(0.0, loss, gradient, slope)
+                limits = _largest(history.direction), tolerance_change, max_eval - problem.calls
+                length, loss, gradient, _ = _search(at, first, length, *limits)
             if length:  # times 0, an infinite direction would be nan
                 problem.move(start + length * history.direction)
             history.length = length

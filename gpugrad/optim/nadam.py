@@ -41,9 +41,7 @@ class NAdam(Optimizer):
     keeps_step = True
     numbers: ClassVar[Mapping[str, float]] = {"mu_product": 1.0}
 
-    def next_counts(
-        self, counts, lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay
-    ):
+    def next_counts(self, counts, lr, betas, eps, weight_decay, momentum_decay, decoupled):
         step, product = counts
         return step + 1, product * _mu(step + 1, betas, momentum_decay)
 

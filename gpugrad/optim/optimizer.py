@@ -64,7 +64,23 @@ class Hyper(NamedTuple):
     arguments: list
 
 
-class Optimizer:
+class Named:
+    """A class whose errors begin with its name: what optimizers and schedulers share."""
+
+    _kind = "optimizer"
+
+    @property
+    def _name(self):
+        return type(self).__name__
+
+    def _misfit(self, what):
+        return ValueError(
+            f"{self._name}.load_state_dict: the state is not one of this {self._kind}: {what}; "
+            f"nothing was loaded"
+        )
+
+
+class Optimizer(Named):
     """Base class of optimizers, which update parameters in place by means of their gradients.
 
     A subclass defines
@@ -185,10 +201,6 @@ class Optimizer:
             if name in INSTEAD["Optimizer"]:
                 raise missing(type(self).__name__, name, "Optimizer")
             return super().__getattribute__(name)  # raises Python's own error
-
-    @property
-    def _name(self):
-        return type(self).__name__
 
     def check(self, group: Mapping[str, Any]) -> None:
         """Raise ValueError for invalid hyper-parameters."""
@@ -492,9 +504,8 @@ class Optimizer:
         groups = self._read_groups(state_dict)
         states = {}
         saved = dict(state_dict["state"])
-        for group, (hyper, _), new in zip(
-            self.param_groups, groups, state_dict["param_groups"], strict=True
-        ):
+        triples = zip(self.param_groups, groups, state_dict["param_groups"], strict=True)
+        for group, (hyper, _), new in triples:
             for i, p in zip(new["params"], group["params"], strict=True):
                 if arrays := saved.pop(i, None):
                     kept, counts = self._copied(i, arrays, p, hyper)
@@ -540,38 +551,27 @@ class Optimizer:
         counts = [*["step"] * self.keeps_step, *self.numbers]
         # Older versions of PyTorch stored None for a momentum buffer that they did not need.
         arrays = {name: x for name, x in arrays.items() if x is not None}
-        if {*arrays} != (expected := {*shapes, *counts}):
-            raise self._misfit(
-                f"parameter {i} has state {sorted(arrays)}, but here {sorted(expected)}"
-            )
+        if {*arrays} != (own := {*shapes, *counts}):
+            raise self._misfit(f"parameter {i} has state {sorted(arrays)}, but here {sorted(own)}")
         counted = {"step": 1.0} | {name: float(arrays[name]) for name in counts}
         for name, value in counted.items():
             if not math.isfinite(value) or (name == "step" and value < 0):
                 raise self._misfit(f"{name} of parameter {i} is {value}")
         copies = {}
         for name, shape in shapes.items():
-            value = tensor(asarray(arrays[name]))
-            if value.shape != shape:
-                raise self._misfit(
-                    f"{name} of parameter {i} has shape {value.shape}, but here {shape}"
-                )
-            copies[name] = placed_like(value.array, p.array)
+            x = tensor(asarray(arrays[name]))
+            if x.shape != shape:
+                raise self._misfit(f"{name} of parameter {i} has shape {x.shape}, but here {shape}")
+            copies[name] = placed_like(x.array, p.array)
         step, *numbers = counted.values()
         return copies, (int(step), *numbers)
 
-    def _misfit(self, what):
-        return ValueError(
-            f"{self._name}.load_state_dict: the state is not one of this optimizer: {what}; "
-            f"nothing was loaded"
-        )
-
     def __repr__(self) -> str:
-        groups = [
-            f"  {len(group['params'])} parameters: "
-            + ", ".join(f"{name}={group[name]}" for name in self.defaults)
-            for group in self.param_groups
-        ]
-        return "\n".join([f"{self._name}(", *groups, ")"])
+        lines = [f"{self._name}("]
+        for group in self.param_groups:
+            hyper = ", ".join([f"{name}={group[name]}" for name in self.defaults])
+            lines.append(f"  {len(group['params'])} parameters: {hyper}")
+        return "\n".join([*lines, ")"])
 
 
 PARAMS = Parameter("params", Parameter.POSITIONAL_OR_KEYWORD, annotation=Iterable[Any])

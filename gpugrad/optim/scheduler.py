@@ -11,7 +11,7 @@ from typing import Any
 from .._arguments import check_type, require
 from .._foreign_names import explains_arguments, set_constructor
 from .._thread_state import thread
-from .optimizer import Optimizer
+from .optimizer import Named, Optimizer
 
 # Attributes of these and PyTorch's schedulers that are always False between steps.
 _TRANSIENT = {"_get_lr_called_within_step", "_is_initial"}
@@ -40,7 +40,7 @@ def _note_methods(cls):
             setattr(cls, name, noted(name, method))
 
 
-class LRScheduler:
+class LRScheduler(Named):
     """Base class of schedulers. A subclass defines ``get_lr()``.
 
     ``get_lr`` returns the rates of all groups at ``last_epoch``. ``super().__init__`` makes the
@@ -56,6 +56,7 @@ class LRScheduler:
     Raises TypeError if ``optimizer`` is not an optimizer and ValueError for invalid options.
     """
 
+    _kind = "scheduler"
     _is_initial = False
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -77,10 +78,6 @@ class LRScheduler:
         self.base_lrs = [float(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._begin()
-
-    @property
-    def _name(self):
-        return type(self).__name__
 
     def _check_optimizer(self, optimizer):
         check_type(optimizer, Optimizer, f"{self._name}: optimizer must be an Optimizer")
@@ -207,12 +204,6 @@ class LRScheduler:
                 elif new is not None:
                     changes.append((vars(x), deepcopy(new)))
         return [*changes, (vars(self), simple)]
-
-    def _misfit(self, what):
-        return ValueError(
-            f"{self._name}.load_state_dict: the state is not one of this scheduler: {what}; "
-            f"nothing was loaded"
-        )
 
 
 _note_methods(LRScheduler)

@@ -129,9 +129,8 @@ def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -
 
     Afterwards each module is in the mode, training or not, that it was in.
     """
-    layers = [
-        m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None
-    ]
+    norms = [m for m in model.modules() if isinstance(m, _BatchNorm)]
+    layers = [m for m in norms if m.running_mean is not None]
     if not layers:
         return
     momenta = [layer.momentum for layer in layers]

@@ -168,9 +168,8 @@ def _conditions(bc_type):
     """The conditions at the two ends: ``"not-a-knot"``, or a derivative's order and value."""
     pair = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
     pair = tuple([_DERIVATIVES.get(c, c) if isinstance(c, str) else tuple(c) for c in pair])
-    if len(pair) != 2 or any(
-        c != "not-a-knot" and (len(c) != 2 or c[0] not in (1, 2)) for c in pair
-    ):
+    wrong = [c for c in pair if c != "not-a-knot" and (len(c) != 2 or c[0] not in (1, 2))]
+    if len(pair) != 2 or wrong:
         raise ValueError(
             f"CubicSpline: bc_type must be 'not-a-knot', 'natural', 'clamped', 'periodic', or a "
             f"pair of these or of (order, value) with order 1 or 2, not {bc_type!r}"

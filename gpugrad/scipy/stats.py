@@ -95,10 +95,7 @@ class _Distribution:
         gives an upper end that depends on them.
     """
 
-    parameters: tuple[Parameter, ...] = (
-        _parameter("loc", default=0),
-        _parameter("scale", default=1),
-    )
+    parameters: tuple[Parameter, ...] = _parameter("loc", default=0), _parameter("scale", default=1)
     inside = 0.5  # a point inside every support
 
     def __init__(

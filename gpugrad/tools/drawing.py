@@ -206,9 +206,8 @@ def _box_lines(node, name, details):
         lines = [f"{name} = {what}" if name else what]
         lines += _constants(node, details)
     is_tuple = isinstance(node.dtype, tuple)
-    for shape, dtype in (
-        zip(node.shape, node.dtype, strict=True) if is_tuple else [(node.shape, node.dtype)]
-    ):
+    pairs = zip(node.shape, node.dtype, strict=True) if is_tuple else [(node.shape, node.dtype)]
+    for shape, dtype in pairs:
         dtype = str(dtype).split(".")[-1]
         lines.append(f"{tuple(shape)}" + (f" {dtype}" if dtype != "float32" else ""))
     lines += details.shown(details.values.get(node))
@@ -355,13 +354,11 @@ def _dot_text(text):
 
 
 # Characters that Mermaid could read as markup, Markdown or a directive are written as numbers.
-_MARKUP = re.compile(
-    r"""[^\w\s,.()\[\]=+/-]|(?<![^\W_])_|_(?![^\W_])|^[-+](?=\s)|(?<=^\d)\.(?=\s)"""
-)
+_MARK = re.compile(r"""[^\w\s,.()\[\]=+/-]|(?<![^\W_])_|_(?![^\W_])|^[-+](?=\s)|(?<=^\d)\.(?=\s)""")
 
 
 def _mermaid_text(text):
-    return "<br>".join([_MARKUP.sub(_entity, line) for line in text.splitlines()])
+    return "<br>".join([_MARK.sub(_entity, line) for line in text.splitlines()])
 
 
 def _entity(match):

@@ -90,16 +90,14 @@ class Progress(Callback):
         self._print(" ".join(words))
 
     def on_end(self, trainer: "Trainer") -> None:
-        start, epochs, steps = self._begun
-        line = (
-            f"{len(trainer.history) - epochs} epochs, {trainer.steps - steps} steps in "
-            f"{_duration(time.perf_counter() - start)}"
-        )
+        start, epochs, before = self._begun
+        epochs, steps = len(trainer.history) - epochs, trainer.steps - before
+        line = f"{epochs} epochs, {steps} steps in {_duration(time.perf_counter() - start)}"
         if trainer.best is not None:
             epoch = trainer.best["epoch"]
             value = trainer.history[epoch - 1][trainer.monitor]
             line += f"; best {trainer.monitor} {value:.4g} in epoch {epoch}"
-        if trainer.steps > steps:
+        if steps:
             self._print(line)
         if self._bar is not None:
             self._bar.close()

@@ -24,9 +24,8 @@ def curves(history: Sequence[dict[str, float]], title: str | None = None) -> Any
         part, _, quantity = name.rpartition("/")
         panels.setdefault(quantity, []).append((part, name))
     figure = Figure(figsize=(5.2 * len(panels), 3.8), dpi=120, layout="constrained")
-    for ax, (quantity, lines) in zip(
-        figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
-    ):
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for ax, (quantity, lines) in zip(axes, panels.items(), strict=True):
         for part, name in lines:
             values = [row.get(name, float("nan")) for row in history]
             label = f"{part}, final {values[-1]:.4f}".removeprefix(", ")
