@@ -69,34 +69,19 @@ class DataLoader(Generic[Batch]):
 
     @overload
     def __init__(
-        self: "DataLoader[tuple[Tensor, ...]]",
-        dataset: TensorDataset,
-        batch_size: int = 1,
-        shuffle: bool = False,
-        *,
-        sampler: Iterable[int] | None = None,
-        batch_sampler: Iterable[Any] | None = None,
-        drop_last: bool = False,
-        seed: int | None = None,
-        device: str | None = None,
-        prefetch: int = 0,
-    ) -> None: ...
+        self: "DataLoader[tuple[Tensor, ...]]", dataset: TensorDataset, batch_size: int = 1,
+        shuffle: bool = False, *, sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[Any] | None = None, drop_last: bool = False,
+        seed: int | None = None, device: str | None = None, prefetch: int = 0,
+    ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self: "DataLoader[Any]",
-        dataset: Any,
-        batch_size: int = 1,
-        shuffle: bool = False,
-        *,
-        sampler: Iterable[int] | None = None,
-        batch_sampler: Iterable[Any] | None = None,
+        self: "DataLoader[Any]", dataset: Any, batch_size: int = 1, shuffle: bool = False, *,
+        sampler: Iterable[int] | None = None, batch_sampler: Iterable[Any] | None = None,
         collate_fn: Callable[[list], Any] | None = None,
-        transform: Callable[[Any], Any] | None = None,
-        drop_last: bool = False,
-        seed: int | None = None,
-        device: str | None = None,
-        prefetch: int = 0,
-    ) -> None: ...
+        transform: Callable[[Any], Any] | None = None, drop_last: bool = False,
+        seed: int | None = None, device: str | None = None, prefetch: int = 0,
+    ) -> None: ...  # fmt: skip
     def __init__(
         self, dataset: Any, batch_size: int = 1, shuffle: bool = False, *,
         sampler: Iterable[int] | None = None, batch_sampler: Iterable[Any] | None = None,

@@ -86,16 +86,10 @@ class MultiheadAttention(Module):
             self.bias_v = parameter(init.xavier_normal_, 1, 1, embed_dim)
 
     def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        key_padding_mask: Tensor | None = None,
-        need_weights: bool = True,
-        attn_mask: Tensor | None = None,
-        average_attn_weights: bool = True,
-        is_causal: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
+        need_weights: bool = True, attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True, is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """The output, and the weights or None.
 
         key_padding_mask: ``(batch, m)``, or ``(m,)`` for one example: True for keys to ignore, or

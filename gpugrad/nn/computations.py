@@ -303,17 +303,10 @@ def _check_dropout(name, input, p):
 
 
 def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    *,
-    generator: Generator | None = None,
-) -> Tensor:
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+    enable_gqa: bool = False, *, generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
     """``softmax(query @ key.T * scale + attn_mask) @ value``; memory grows linearly with lengths.
 
     query: ``(..., n, d)``. key: ``(..., m, d)``. value: ``(..., m, e)``. The result is
@@ -456,15 +449,10 @@ def group_norm(
 
 
 def instance_norm(
-    input: Tensor,
-    running_mean: Tensor | None = None,
-    running_var: Tensor | None = None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    use_input_stats: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
+    weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
+    momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
     """``(input - mean) / sqrt(var + eps) * weight + bias``, for each channel of each example.
 
     input: ``(n, channels, ...)``; the result has its shape.
@@ -500,15 +488,10 @@ def instance_norm(
 
 
 def batch_norm(
-    input: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    training: bool = False,
-    momentum: float | Tensor = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
+    weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False,
+    momentum: float | Tensor = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
     """``(input - mean) / sqrt(var + eps) * weight + bias``, with a mean and variance per channel.
 
     input: ``(n, channels, ...)``; the result has its shape.

@@ -19,16 +19,9 @@ from .padding import MODES, pad
 
 
 def _conv(
-    name: str,
-    n: int,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = 1,
-    padding: Ints | str = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-) -> Tensor:
+    name: str, n: int, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1,
+    padding: Ints | str = 0, dilation: Ints = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
     """Convolution over images: ``(n, channels, height, width) -> (n, out, rows, columns)``.
 
     The output has ``floor((length + 2 * padding - dilation * (size - 1) - 1) / stride) + 1``
@@ -89,17 +82,9 @@ def _least_lengths(counts, size, stride, padding, dilation):
 
 
 def _conv_transpose(
-    name: str,
-    n: int,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = 1,
-    padding: Ints = 0,
-    output_padding: Ints = 0,
-    groups: int = 1,
-    dilation: Ints = 1,
-) -> Tensor:
+    name: str, n: int, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = 1,
+    padding: Ints = 0, output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
+) -> Tensor:  # fmt: skip
     """Transposed convolution over images: the gradient of `conv2d` by its input.
 
     ``(n, channels, height, width) -> (n, out, rows, columns)``, where the output has

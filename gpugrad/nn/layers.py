@@ -174,16 +174,9 @@ class Bilinear(Module):
     _shown = "in1_features=", "in2_features=", "out_features=", "bias="
 
     def __init__(
-        self,
-        in1_features: int,
-        in2_features: int,
-        out_features: int,
-        bias: bool = True,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
-    ) -> None:
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, *,
+        dtype: Any = None, device: str | None = None, generator: Generator | None = None,
+    ) -> None:  # fmt: skip
         self.in1_features = in1_features = whole("Bilinear: in1_features", in1_features, 1)
         self.in2_features = in2_features = whole("Bilinear: in2_features", in2_features, 1)
         self.out_features = out_features = whole("Bilinear: out_features", out_features, 1)
@@ -208,16 +201,10 @@ class Embedding(Module):
     _shown_unless: ClassVar = {"padding_idx": None}
 
     def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        padding_idx: int | None = None,
-        max_norm: None = None,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
+        max_norm: None = None, *, dtype: Any = None, device: str | None = None,
         generator: Generator | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         name = type(self).__name__
         self.num_embeddings = whole(f"{name}: num_embeddings", num_embeddings, 1)
         self.embedding_dim = whole(f"{name}: embedding_dim", embedding_dim, 1)

@@ -414,16 +414,9 @@ def cosine_embedding_loss(
 
 @in_float32
 def triplet_margin_loss(
-    anchor: Tensor,
-    positive: Any,
-    negative: Any,
-    margin: float = 1.0,
-    p: float = 2.0,
-    eps: float = 1e-6,
-    swap: bool = False,
-    *,
-    reduction: str = "mean",
-) -> Tensor:
+    anchor: Tensor, positive: Any, negative: Any, margin: float = 1.0, p: float = 2.0,
+    eps: float = 1e-6, swap: bool = False, *, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """``max(d(anchor, positive) - d(anchor, negative) + margin, 0)``.
 
     ``d(x, y)`` is the norm of order ``p`` of ``x - y + eps``. If the difference and the margin add

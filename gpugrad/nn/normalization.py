@@ -73,17 +73,10 @@ class _WithStatistics(OfAxes):
     _shown = "num_features", "eps=", "momentum=", "affine=", "bias=", "track_running_stats="
 
     def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        *,
-        bias: bool = True,
-        dtype: Any = None,
-        device: str | None = None,
-    ) -> None:
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = True, track_running_stats: bool = True, *, bias: bool = True,
+        dtype: Any = None, device: str | None = None,
+    ) -> None:  # fmt: skip
         self.num_features = whole(f"{type(self).__name__}: num_features", num_features, 1)
         self.eps = eps
         self.momentum: Any = momentum
@@ -182,16 +175,9 @@ class GroupNorm(Module):
     _shown = "num_groups", "num_channels", "eps=", "affine=", "bias="
 
     def __init__(
-        self,
-        num_groups: int,
-        num_channels: int,
-        eps: float = 1e-5,
-        affine: bool = True,
-        *,
-        bias: bool = True,
-        dtype: Any = None,
-        device: str | None = None,
-    ) -> None:
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, *,
+        bias: bool = True, dtype: Any = None, device: str | None = None,
+    ) -> None:  # fmt: skip
         self.num_groups = whole("GroupNorm: num_groups", num_groups, 1)
         self.num_channels = whole("GroupNorm: num_channels", num_channels, 1)
         what = f"GroupNorm: num_channels must be a multiple of num_groups {num_groups}"
@@ -242,17 +228,10 @@ class _InstanceNorm(_WithStatistics):
     """Base class of the layers of instance normalization."""
 
     def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float = 0.1,
-        affine: bool = False,
-        track_running_stats: bool = False,
-        *,
-        bias: bool = True,
-        dtype: Any = None,
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
+        track_running_stats: bool = False, *, bias: bool = True, dtype: Any = None,
         device: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         options: Any = {"bias": bias, "dtype": dtype, "device": device}
         super().__init__(num_features, eps, momentum, affine, track_running_stats, **options)
 

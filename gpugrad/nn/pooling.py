@@ -47,16 +47,9 @@ def _windows(name, n, input, kernel_size, stride, padding, dilation, ceil_mode):
 
 
 def _max_pool(
-    name: str,
-    n: int,
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+    name: str, n: int, input: Tensor, kernel_size: Ints, stride: Ints | None = None,
+    padding: Ints = 0, dilation: Ints = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
     """The largest element of each window: ``(n, channels, height, width) -> (n, channels, ...)``.
 
     The result has ``floor((length + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``
@@ -108,16 +101,10 @@ max_pool1d, max_pool2d, max_pool3d = for_axes(_max_pool)
 
 
 def _avg_pool(
-    name: str,
-    n: int,
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
+    name: str, n: int, input: Tensor, kernel_size: Ints, stride: Ints | None = None,
+    padding: Ints = 0, ceil_mode: bool = False, count_include_pad: bool = True,
     divisor_override: int | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The mean of each window: ``(n, channels, height, width) -> (n, channels, rows, columns)``.
 
     The result has ``floor((length + 2 * padding - kernel_size) / stride) + 1`` elements along an

@@ -332,16 +332,9 @@ class RNNCell(_Cell):
     _shown_unless: ClassVar = {"bias": True, "nonlinearity": "tanh"}
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        nonlinearity: str = "tanh",
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
-    ) -> None:
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", *,
+        dtype: Any = None, device: str | None = None, generator: Generator | None = None,
+    ) -> None:  # fmt: skip
         self.nonlinearity = one_of("RNNCell: nonlinearity", nonlinearity, _NONLINEARITIES)
         place: Any = {"dtype": dtype, "device": device, "generator": generator}
         super().__init__(input_size, hidden_size, bias, **place)

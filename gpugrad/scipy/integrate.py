@@ -58,16 +58,9 @@ class OdeResult:
 
 
 def odeint(
-    func: Callable[..., Any],
-    y0: Any,
-    t: Any,
-    args: tuple[Any, ...] = (),
-    *,
-    tfirst: bool = False,
-    rtol: float = 1.49012e-8,
-    atol: float = 1.49012e-8,
-    adjoint: bool = False,
-) -> Tensor:
+    func: Callable[..., Any], y0: Any, t: Any, args: tuple[Any, ...] = (), *, tfirst: bool = False,
+    rtol: float = 1.49012e-8, atol: float = 1.49012e-8, adjoint: bool = False,
+) -> Tensor:  # fmt: skip
     """The states ``(m, *y0.shape)`` at times ``t (m,)`` of ``dy/dt = func(y, t, *args)``.
 
     y0: the state at the first time, of any shape.

@@ -50,16 +50,9 @@ class interp1d:
     """
 
     def __init__(
-        self,
-        x: Any,
-        y: Any,
-        kind: str = "linear",
-        axis: int = -1,
-        copy: bool = True,
-        bounds_error: bool | None = None,
-        fill_value: Any = None,
-        assume_sorted: bool = False,
-    ) -> None:
+        self, x: Any, y: Any, kind: str = "linear", axis: int = -1, copy: bool = True,
+        bounds_error: bool | None = None, fill_value: Any = None, assume_sorted: bool = False,
+    ) -> None:  # fmt: skip
         one_of("interp1d: kind", kind, ("linear", "cubic"))
         x, y = _points("interp1d", x, y, axis)
         if not assume_sorted:
