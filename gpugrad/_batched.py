@@ -72,8 +72,7 @@ def reentered(levels, others=()):
             if not level.open:
                 level.number = next(_numbers)
             level.open += 1
-    stay = [level for level in before if level in others]
-    thread.levels = tuple(sorted({*stay, *levels}))
+    thread.levels = tuple(sorted({*[level for level in before if level in others], *levels}))
     try:
         yield
     finally:

@@ -59,8 +59,7 @@ def _read_array(file, path):
     try:
         array_of_bytes(b"", dtype, (0, *shape))  # fails if NumPy cannot make such an array
     except ValueError as error:
-        message = f"read_idx: {path} cannot be read as an IDX file: {error}"
-        raise ValueError(message) from None
+        raise ValueError(f"read_idx: {path} cannot be read as an IDX file: {error}") from None
     size = math.prod(shape) * dtype.itemsize
     data = _read(file, size + 1)
     if len(data) != size:

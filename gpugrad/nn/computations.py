@@ -288,8 +288,7 @@ def _dropout(
     _check_dropout(name, input, p)
     if not training or p == 0:
         return input
-    ones = create("ones", shape, like=input)
-    kept = dropout(ones, p, generator=generator)
+    kept = dropout(create("ones", shape, like=input), p, generator=generator)
     kept = reshape(kept, (*shape, *[1] * n))
     return where(kept > 0, input * kept, 0.0)
 
@@ -340,8 +339,7 @@ def scaled_dot_product_attention(
     dropping: dict[str, Any] = {}
     levels: list[Any] = []
     if dropout_p:
-        key_of_mask = generator_for(query, generator).key()
-        dropping = {"dropout_p": dropout_p, "dropout_key": key_of_mask}
+        dropping = {"dropout_p": dropout_p, "dropout_key": generator_for(query, generator).key()}
         found = {level for x in operands for level in levels_now(name, x)}
         # All examples together are one input, so that each gets its own part of a mask.
         if levels := sorted(found, key=attrgetter("number")):
@@ -528,8 +526,7 @@ def _counted_batch_norm(input, running, affine, training, momentum, eps, batches
     out, mean, var = normalization.batch_norm(input, *affine, eps=eps)
     if not is_repeated():
         if count:
-            factors = 1, count / (count - 1)
-            _track(running, (mean, var), factors, momentum, batches=batches)
+            _track(running, (mean, var), (1, count / (count - 1)), momentum, batches=batches)
         elif batches is not None:
             batches += 1
     return out

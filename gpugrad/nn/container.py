@@ -97,8 +97,7 @@ class _List(Module):
 
     def extend(self, items: Iterable[Any]) -> Self:
         """Add items at the end; returns this."""
-        start = len(self)
-        added = {str(i): self._item(item, i) for i, item in enumerate(items, start)}
+        added = {str(i): self._item(item, i) for i, item in enumerate(items, len(self))}
         if old := added.keys() & vars(self).keys():
             raise ValueError(f"{type(self).__name__}: an item named {min(old)!r} is there already")
         for name, item in added.items():

@@ -47,8 +47,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     param: the negative slope of ``"leaky_relu"``, by default 0.01.
     """
     if nonlinearity == "leaky_relu":
-        slope = 0.01 if param is None else param
-        return math.sqrt(2 / (1 + slope**2))
+        return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
     one_of("calculate_gain: nonlinearity", nonlinearity, (*_GAINS, "leaky_relu"))
     return _GAINS[nonlinearity]
 
@@ -196,8 +195,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
 
 def _kaiming_std(name, tensor, a, mode, nonlinearity):
     one_of(f"{name}: mode", mode, ("fan_in", "fan_out"))
-    fan = _fans(name, tensor)[mode == "fan_out"]
-    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+    return calculate_gain(nonlinearity, a) / math.sqrt(_fans(name, tensor)[mode == "fan_out"])
 
 
 def _fans(name, tensor):

@@ -174,8 +174,7 @@ def cross_entropy(
     if of_labels:
         _check_labels(name, input, target)
         log_p = log_softmax(_classes_last(input))
-        options = ignore_index, reduction, label_smoothing
-        return _label_losses(name, log_p, target, weight, *options)
+        return _label_losses(name, log_p, target, weight, ignore_index, reduction, label_smoothing)
     if target.shape != tuple(input.shape) or not target.ndim:
         raise ValueError(
             f"{name}: a target of {target.dtype} holds probabilities, which must have the shape "

@@ -91,8 +91,7 @@ def multi_margin_loss(
     """
     name = "multi_margin_loss"
     labels = _labels(name, input, target, input.shape[:-1], 0)
-    own = take_along_axis(input, labels[..., None], axis=-1)
-    losses = margin - own + input
+    losses = margin - take_along_axis(input, labels[..., None], axis=-1) + input
     losses = where(losses > 0, losses, 0.0) ** p  # at the kink, PyTorch's slope is 0 here
     if weight is not None:
         losses = losses * _class_weights(name, input, weight)[labels][..., None]

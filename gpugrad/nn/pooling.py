@@ -70,8 +70,7 @@ def _max_pool(
     out = windows_max(input, **options)
     if not return_indices:
         return out
-    places = _places_of_maxima(input, out, n, **options)
-    return out, _flat_positions(places, input.shape[-n:])
+    return out, _flat_positions(_places_of_maxima(input, out, n, **options), input.shape[-n:])
 
 
 def _places_of_maxima(input, out, n, size, stride, padding, dilation):
@@ -80,8 +79,7 @@ def _places_of_maxima(input, out, n, size, stride, padding, dilation):
     taps = find_in_windows(input, out, **options).to("int64")
     places = []
     for axis in range(n):
-        after = math.prod(size[axis + 1 :])
-        tap = taps // after % size[axis]
+        tap = taps // math.prod(size[axis + 1 :]) % size[axis]
         first = create("arange", out.shape[axis - n], dtype="int64", like=input)
         first = first * stride[axis] - padding[axis][0]
         first = reshape(first, (-1,) + (1,) * (n - 1 - axis))
@@ -132,8 +130,7 @@ def _avg_pool(
         return sum_windows(input, scale=1 / math.prod([c[0] for c in counts]), **options)
     out = sum_windows(input.to(float32) if is_half(input.dtype) else input, **options)
     for axis, count in enumerate(counts):
-        column = create("asarray", count, like=out)
-        out = out / reshape(column, (-1,) + (1,) * (n - 1 - axis))
+        out = out / reshape(create("asarray", count, like=out), (-1,) + (1,) * (n - 1 - axis))
     return out.to(input.dtype)
 
 

@@ -128,8 +128,7 @@ class _Recurrent(Module):
         if len(shape) == 3:
             lead = (*lead, shape[0 if self.batch_first else 1])
         for what, state in zip(self.states, states, strict=True):
-            is_projected = what == "h_0" and self.proj_size
-            size = "proj_size" if is_projected else "hidden_size"
+            size = "proj_size" if what == "h_0" and self.proj_size else "hidden_size"
             axes = f"batch, {size}" if len(shape) == 3 else size
             message = "{}: for an input of shape {}, {} (layers and directions, {})"
             check_shape(state, (*lead, getattr(self, size)), message, name, shape, what, axes)

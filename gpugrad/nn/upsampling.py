@@ -78,8 +78,7 @@ def interpolate(
                 places = [(2 * i + half) * length // (2 * m) for i in range(m)]
             else:
                 places = [min(int((i + half / 2) * ratio), length - 1) for i in range(m)]
-            indices = create("asarray", places, dtype="int64", like=input)
-            input = take(input, indices, axis=axis + 2)
+            input = take(input, create("asarray", places, dtype="int64", like=input), axis=axis + 2)
     return input
 
 

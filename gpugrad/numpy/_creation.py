@@ -158,8 +158,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
 
 @of_numpy()
 def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
-    powers = FUNCTIONS["linspace"](start, stop, num, endpoint, axis=axis)
-    result = gg.pow(base, powers)
+    result = gg.pow(base, FUNCTIONS["linspace"](start, stop, num, endpoint, axis=axis))
     return result if dtype is None else gg.astype(result, dtype)
 
 

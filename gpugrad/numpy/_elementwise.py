@@ -71,8 +71,7 @@ def float_power(x1, x2, /):
 def _unless_nan(function, x1, x2):
     """``function(x1, x2)``; where one of the two is nan, the other one."""
     x1, x2 = operands(x1, x2)
-    found = gg.where(gg.isnan(x1), x2, function(x1, x2))
-    return gg.where(gg.isnan(x2), x1, found)
+    return gg.where(gg.isnan(x2), x1, gg.where(gg.isnan(x1), x2, function(x1, x2)))
 
 
 @of_numpy()
@@ -86,8 +85,7 @@ def fmod(x1, x2, /):
 @of_numpy()
 def heaviside(x1, x2, /):
     x1, x2 = map(floating, operands(x1, x2))
-    step = gg.where(x1 == 0, x2, gg.astype(x1 > 0, x1.dtype))
-    return gg.where(gg.isnan(x1), x1, step)
+    return gg.where(gg.isnan(x1), x1, gg.where(x1 == 0, x2, gg.astype(x1 > 0, x1.dtype)))
 
 
 @of_numpy()

@@ -98,8 +98,7 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
         width = gg.diff(x, axis=axis if x.ndim > 1 else -1)
         if x.ndim == 1:
             width = gg.reshape(width, shape_along(axis, y.ndim))
-    means = (sliced(y, axis, 1, None) + sliced(y, axis, None, -1)) / 2
-    return gg.sum(means * width, axis=axis)
+    return gg.sum((sliced(y, axis, 1, None) + sliced(y, axis, None, -1)) / 2 * width, axis=axis)
 
 
 @of_numpy()

@@ -268,8 +268,7 @@ def _of_numbers(rows, q, method):
     high = gg.take_along_axis(ordered, gg.minimum(below + 1, last), axis=0)
     share = gg.astype(place - gg.astype(below, gg.float64), rows.dtype)
     differ = gg.isfinite(high - low) | ((share > 0) & (low != high))
-    found = low + gg.where(differ, (high - low) * share, 0.0)
-    return gg.where(count > 0, found, math.nan)
+    return gg.where(count > 0, low + gg.where(differ, (high - low) * share, 0.0), math.nan)
 
 
 def _quantiles(of_rows):

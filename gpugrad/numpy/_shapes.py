@@ -360,8 +360,7 @@ def piecewise(x, condlist, funclist, *args, **kw):
     if len(functions) > len(conditions):
         result = _piece(functions.pop(), x, args, kw)
     for condition, function in zip(conditions, functions, strict=True):
-        piece = _piece(function, x, args, kw)
-        result = gg.where(is_true(tensor(condition, x)), piece, result)
+        result = gg.where(is_true(tensor(condition, x)), _piece(function, x, args, kw), result)
     return gg.astype(gg.broadcast_to(result, x.shape), x.dtype)
 
 
@@ -404,8 +403,7 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     rest = (*arr.shape[:axis], *arr.shape[axis + 1 :])
     require(all(rest), "apply_along_axis: the other axes must have positive lengths", rest)
     columns = gg.reshape(gg.moveaxis(arr, axis, -1), (math.prod(rest), arr.shape[axis]))
-    rows = gg.unstack(columns)
-    results = gg.stack([tensor(func1d(row, *args, **kwargs)) for row in rows])
+    results = gg.stack([tensor(func1d(row, *args, **kwargs)) for row in gg.unstack(columns)])
     shape = results.shape[1:]
     results = gg.reshape(results, (*rest, *shape))
     places = tuple(range(len(rest), results.ndim))

@@ -73,8 +73,7 @@ def along(x, axis):
 
 def axes_in(axis, ndim):
     """An axis, several or None for all of them, as a tuple of numbers that are not negative."""
-    axes = range(ndim) if axis is None else axis
-    return numpy.lib.array_utils.normalize_axis_tuple(axes, ndim)
+    return numpy.lib.array_utils.normalize_axis_tuple(range(ndim) if axis is None else axis, ndim)
 
 
 def axes_of(axes):

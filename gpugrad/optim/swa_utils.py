@@ -172,8 +172,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _share(self, step):
-        share = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
-        return eased(share, self._anneal_strategy)
+        return eased(max(0.0, min(1.0, step / max(1, self.anneal_epochs))), self._anneal_strategy)
 
     def get_lr(self) -> list[float]:
         step = max(self._step_count - 1, 0 if self.anneal_epochs else 1)

@@ -192,8 +192,7 @@ class _Solver:
             for time, row in zip(_TIMES, _STAGES, strict=True):
                 new = y + step * _weighted(row, slopes)
                 slopes.append(f(done + time * step, new))
-            off = step * _weighted(_ERROR, [s.detach() for s in slopes])
-            error = self.norm(off, y, new)
+            error = self.norm(step * _weighted(_ERROR, [s.detach() for s in slopes]), y, new)
             lost += error != error and step < 1e-5
             if error <= 1:
                 done = done + step if step < 1 - done else 1.0

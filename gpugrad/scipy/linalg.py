@@ -201,8 +201,7 @@ def _banded_vjp(xp, g, ab, out, lower, upper, wanted):
         return None, g_b
     g_columns, columns = xp.matrix_transpose(g_b), xp.matrix_transpose(out)
     products = [_moved(xp, g_columns, r - upper) * columns for r in range(last + 1)]
-    g_rows = [-xp.sum(product, axis=-2) for product in products]
-    return xp.stack(g_rows, axis=-2), g_b
+    return xp.stack([-xp.sum(product, axis=-2) for product in products], axis=-2), g_b
 
 
 def _moved(xp, x, count):
@@ -312,8 +311,7 @@ def _logm_vjp(xp, g, A):
     scale = xp.where(top > 0, 2.0 ** xp.ceil(xp.log2(xp.where(top > 0, top, 1.0))), 1.0)
     upper = xp.concat([a, g / scale], axis=-1)
     lower = xp.concat([xp.zeros_like(a), a], axis=-1)
-    block = call_in_rule(logm, xp, xp.concat([upper, lower], axis=-2))
-    return block[..., :n, n:] * scale
+    return call_in_rule(logm, xp, xp.concat([upper, lower], axis=-2))[..., :n, n:] * scale
 
 
 logm.vjp(A=_logm_vjp)

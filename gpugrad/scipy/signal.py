@@ -65,8 +65,7 @@ def fftconvolve(
     shape = [x.shape[axis] + y.shape[axis] - 1 for axis in chosen]
     there, back = (fft.fftn, fft.ifftn) if is_complex(x) else (fft.rfftn, fft.irfftn)
     product = there(x, s=shape, axes=chosen) * there(y, s=shape, axes=chosen)
-    full = back(product, s=shape, axes=chosen)
-    return _part("fftconvolve", full, x.shape, y.shape, mode, chosen)
+    return _part("fftconvolve", back(product, s=shape, axes=chosen), x.shape, y.shape, mode, chosen)
 
 
 def _two(name, in1, in2):

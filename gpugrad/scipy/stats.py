@@ -504,8 +504,7 @@ class _Dirichlet:
         shape = (*_shape(1 if size is None else size), *alpha.shape)
         # By logarithms, since gamma numbers of a small alpha underflow (Marsaglia, Tsang 2000).
         u, v = _uniform((2, *shape), alpha, random_state)
-        logs = ops.log(gamma.ppf(u, alpha + 1)) + ops.log(v) / alpha
-        return special.softmax(logs, axis=-1)
+        return special.softmax(ops.log(gamma.ppf(u, alpha + 1)) + ops.log(v) / alpha, axis=-1)
 
 
 class _MultivariateNormal:

@@ -378,8 +378,7 @@ def _update_of_processes(model, optimizer, compute, apply, batches):
     optimizer.zero_grad()
     found = []
     for i, batch in enumerate(batches):
-        last = i == len(batches) - 1
-        with nullcontext() if last else model.no_sync():
+        with nullcontext() if i == len(batches) - 1 else model.no_sync():
             found.append(compute(batch, _batch_size(batch) * share))
     if not batches:
         model.synchronize()
