@@ -57,6 +57,15 @@ def set_constructor(cls: type, made: Callable[..., None]) -> None:
     cls.__init__ = made  # type: ignore[misc]
 
 
+class Explained:
+    """A class of the library whose subclasses in it say in errors what their constructors take."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "__init__" in vars(cls) and cls.__module__.startswith("gpugrad."):
+            set_constructor(cls, explains_arguments(cls.__init__))
+
+
 def _misfit(name, function, args, keywords):
     """What is wrong with the arguments; None if they fit, and the error was another."""
     taken = signature(function)

@@ -196,10 +196,8 @@ def _of_twins(op, arrays, static):
         g = tuple([_from_list(_draw(draw, y), y, False).array for y in tensors])
         g = g if is_tuple else g[0]
         for target in twins.keys() - {"forward"}:
-            if target == "together":
-                rules = [op.rules[name] for name in op.inputs]
-            else:
-                rules = [op.joint if target == "joint" else op.rules[target]]
+            targets = op.inputs if target == "together" else [target]
+            rules = [op.joint if name == "joint" else op.rules[name] for name in targets]
             names = tuple(dict.fromkeys(name for rule in rules for name in kept_names(rule)))
             saved = kept(op, names, arrays, out, static)
             found = bind(twins[target], names)(xp, g, saved)

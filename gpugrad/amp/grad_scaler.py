@@ -121,10 +121,8 @@ class GradScaler:
         for arrays in groups:
             first = arrays[0]
             device = backend_of[type(first)].device(first)
-            if device not in found:
-                found[device] = _zero(first)
-            factor = _placed_scalar(inverse.array, first)
-            found[device] = scale_arrays(arrays, factor, found[device])
+            before = found[device] if device in found else _zero(first)
+            found[device] = scale_arrays(arrays, _placed_scalar(inverse.array, first), before)
         self._found[optimizer] = found
 
     def step(self, optimizer: Optimizer, *args: Any, **options: Any) -> Any:

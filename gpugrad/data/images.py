@@ -22,7 +22,7 @@ from copy import copy
 from typing import Any, Self
 
 from .. import special
-from .._arguments import check_floating, check_type, is_floating, one_of, require
+from .._arguments import check_floating, is_floating, one_of, require
 from .._creation import asarray, create
 from .._dtypes import isdtype
 from .._foreign_names import explain_names
@@ -104,8 +104,10 @@ class _RandomChange(_Change):
 
     def __init__(self, generator: Generator | None) -> None:
         name = type(self).__name__
-        what = f"{name}: generator must be a gpugrad.random.Generator"
-        check_type(generator, Generator | None, what)
+        if not isinstance(generator, Generator | None):
+            raise TypeError(
+                f"{name}: generator must be a gpugrad.random.Generator, not {generator!r}"
+            )
         if generator is not None:
             state = generator.get_state()
             self._seed = seed_from(name, generator, None)

@@ -240,9 +240,8 @@ class DataLoader(Generic[Batch]):
                 parts.append(f"sampler={type(self.sampler).__name__}")
         else:
             parts.append(f"batch_sampler={type(self.batch_sampler).__name__}")
-        for name, default in {"drop_last": False, "device": None, "prefetch": 0}.items():
-            if getattr(self, name) != default:
-                parts.append(f"{name}={getattr(self, name)!r}")
+        usual = {"drop_last": False, "device": None, "prefetch": 0}
+        parts += [f"{k}={getattr(self, k)!r}" for k, x in usual.items() if getattr(self, k) != x]
         return f"DataLoader({', '.join(parts)})"
 
     def _batches(self, progress, recipes):

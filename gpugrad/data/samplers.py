@@ -5,7 +5,7 @@ from itertools import islice
 from operator import index
 from typing import Any, Generic, TypeVar
 
-from .._arguments import check_type, require, whole
+from .._arguments import require, whole
 from .._creation import arange, asarray
 from .._processes import current
 from .._tensor import Tensor
@@ -277,6 +277,9 @@ def seed_from(name, generator, seed):
         return whole(f"{name}: seed", seed, 0)
     if generator is None:
         generator = default_generator()
-    what = f"{name}: generator must be a gpugrad.random.Generator"
-    check_type(generator, Generator, what, "; an int can be passed as seed")
+    elif not isinstance(generator, Generator):
+        raise TypeError(
+            f"{name}: generator must be a gpugrad.random.Generator, not {generator!r}; "
+            f"an int can be passed as seed"
+        )
     return generator.integers(0, 1 << 62).item()

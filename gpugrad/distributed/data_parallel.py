@@ -9,7 +9,6 @@ from typing import Any
 
 from .._arguments import require, whole
 from .._dtypes import is_half, isdtype
-from .._foreign_names import explains_arguments
 from .._processes import current
 from .._processes.communicating import Started, communicate, poll
 from ..autograd.call import wrap
@@ -65,7 +64,6 @@ class DataParallel(Module):
     processes only, the call raises RuntimeError before it writes to a parameter.
     """
 
-    @explains_arguments
     def __init__(
         self, module: Module, *, bucket_bytes: int | None = None, sum_dtype: Any = None
     ) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from .._foreign_names import explains_arguments
 from .._processes import current
 from .._processes.communicating import Started, communicate
 from ..autograd.graph import writes
@@ -39,7 +38,6 @@ class ShardedOptimizer(Optimizer):
 
     communicates = True
 
-    @explains_arguments
     def __init__(self, optimizer: Optimizer) -> None:
         if not isinstance(optimizer, Optimizer) or isinstance(optimizer, LBFGS):
             raise TypeError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, Typ
 from .._arguments import check_type, device_and_dtype, is_complex, moved, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import isdtype
-from .._foreign_names import INSTEAD, explains_arguments, missing, set_constructor
+from .._foreign_names import INSTEAD, Explained, explains_arguments, missing
 from .._tensor import Tensor
 from .._typing import P
 from ..autograd.call import wrap
@@ -55,7 +55,7 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
-class Module:
+class Module(Explained):
     """Base class of layers and models: subclass it and define ``forward``.
 
     Attributes that are a `Parameter` or a `Module` belong to the model under the attribute's
@@ -96,8 +96,6 @@ class Module:
         # A __call__ that the user defined stays.
         if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:
             cls.__call__ = cls.forward  # type: ignore[assignment, method-assign]
-        if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
-            set_constructor(cls, explains_arguments(cls.__init__))
 
     if not TYPE_CHECKING:
 

@@ -113,10 +113,8 @@ def _smooth(x, axis, m, length, ratio, align_corners, mode):
     check_floating(x, f"interpolate: for mode {mode!r} the input")
     wide: Any = "float64" if str(x.dtype).endswith("float64") else "float32"
     places = create("arange", m, dtype=wide, like=x)
-    if align_corners:
-        places = places * ((length - 1) / max(m - 1, 1))
-    else:
-        places = (places + 0.5) * ratio - 0.5
+    ends = (length - 1) / max(m - 1, 1)
+    places = places * ends if align_corners else (places + 0.5) * ratio - 0.5
     places = places.reshape((m, 1))
     old = create("arange", length, dtype=wide, like=x)
     if mode == "bicubic":

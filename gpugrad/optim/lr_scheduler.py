@@ -365,11 +365,8 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._rates()
 
     def _is_better(self, metric):
-        sign = 1 if self.mode == "max" else -1
-        if self.threshold_mode == "rel":
-            bound = self.best * (1 + sign * self.threshold)
-        else:
-            bound = self.best + sign * self.threshold
+        change = self.threshold if self.mode == "max" else -self.threshold
+        bound = self.best * (1 + change) if self.threshold_mode == "rel" else self.best + change
         return metric > bound if self.mode == "max" else metric < bound
 
     def _reduce(self):

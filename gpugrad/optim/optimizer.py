@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from .._arguments import annotated, check_floating, check_type, constructor, is_made, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
-from .._foreign_names import INSTEAD, explains_arguments, missing, set_constructor
+from .._foreign_names import INSTEAD, Explained, missing, set_constructor
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd import enable_grad
@@ -64,7 +64,7 @@ class Hyper(NamedTuple):
     arguments: list
 
 
-class Named:
+class Named(Explained):
     """A class whose errors begin with its name: what optimizers and schedulers share."""
 
     _kind = "optimizer"
@@ -158,8 +158,6 @@ class Optimizer(Named):
             if hyper and all(p.default is not p.empty for p in hyper):
                 parameters = PARAMS, *annotated(hyper), _MAXIMIZE
                 set_constructor(cls, constructor(parameters, Optimizer.__init__))
-        elif "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
-            set_constructor(cls, explains_arguments(cls.__init__))
 
     def __init__(
         self, params: Iterable[Any], defaults: Mapping[str, Any] | None = None, **hyper: Any

@@ -9,7 +9,6 @@ from functools import wraps
 from typing import Any
 
 from .._arguments import check_type, require
-from .._foreign_names import explains_arguments, set_constructor
 from .._thread_state import thread
 from .optimizer import Named, Optimizer
 
@@ -62,8 +61,6 @@ class LRScheduler(Named):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         _note_methods(cls)
-        if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
-            set_constructor(cls, explains_arguments(cls.__init__))
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = self._check_optimizer(optimizer)

@@ -378,9 +378,7 @@ def lu(
     p = p.detach()
     if permute_l:
         return p @ lower, upper
-    if p_indices:
-        return ops.argmax(p, axis=-1), lower, upper
-    return p, lower, upper
+    return ops.argmax(p, axis=-1) if p_indices else p, lower, upper
 
 
 # Special matrices

@@ -13,13 +13,9 @@ def table(columns, rows, most=30):
         for row in rows[:most]
     ]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if form is None else cell.rjust(width)
-            for cell, width, form in zip(line, widths, forms, strict=True)
-        ).rstrip()
-        for line in [heads, *cells]
-    ]
+    sides = ["<" if form is None else ">" for form in forms]
+    row = "  ".join([f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True)])
+    lines = [row.format(*line).rstrip() for line in [heads, *cells]]
     if most is not None and len(rows) > most:
         lines.append(f"... {len(rows) - most} more")
     return "\n".join(lines)

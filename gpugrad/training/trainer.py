@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from .._arguments import check_type, one_of, require, whole
 from .._creation import asarray, tensor
-from .._foreign_names import explains_arguments
+from .._foreign_names import Explained
 from .._processes import Group, current
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
@@ -29,7 +29,7 @@ from .callbacks import Callback
 _PARTS = "model optimizer scheduler loader random steps means history best callbacks".split()
 
 
-class Trainer:
+class Trainer(Explained):
     """Trains a model, with a history, checkpoints and callbacks.
 
     ::
@@ -88,7 +88,6 @@ class Trainer:
     generators, from which dropout draws.
     """
 
-    @explains_arguments
     def __init__(
         self, model: Module, optimizer: Optimizer, loss: Callable[..., Any], loader: Iterable[Any],
         *, evaluate_on: Mapping[str, Iterable[Any]] | None = None,
