@@ -76,12 +76,10 @@ _FROM = {
 globals().update(_exports())
 _public = {name for name, x in globals().items() if name[0] != "_" and type(x) is not _Module}
 # These are not public: programs write x[key], and only VJPs call the others.
-_public -= set(
-    """
-    add_along_axis convolution_weight dropout_mask find_in_windows getitem last_written
-    put_in_windows setitem take_from_windows zero_discarded_nans
-    """.split()
-)
+_public -= {
+    "add_along_axis", "convolution_weight", "dropout_mask", "find_in_windows", "getitem",
+    "last_written", "put_in_windows", "setitem", "take_from_windows", "zero_discarded_nans",
+}  # fmt: skip
 __all__ = sorted(_public | {"autograd", *_LAZY, *_FROM})
 __dir__ = __all__.copy
 

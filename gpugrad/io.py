@@ -235,10 +235,8 @@ def _hint(value):
         return '; give it a name, as in {"x": x}'
     if hasattr(value, "dtype"):
         return "; save gpugrad.asarray(value), or value.item() if it is a number"
-    return (
-        "; a dict of Tensors, str, int, float, bool, None, and lists, tuples and dicts of these "
-        "can be saved"
-    )
+    kinds = "Tensors, str, int, float, bool, None, and lists, tuples and dicts of these"
+    return f"; a dict of {kinds} can be saved"
 
 
 def _read_tree(text, tensors, path):

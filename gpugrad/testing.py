@@ -358,17 +358,13 @@ def _agree(check, mode, tolerances, entries):
     for (what, shape, at, there), derivative, difference in entries:
         error = abs(derivative - difference)
         if not error <= atol + rtol * abs(difference):
-            text = (
-                f"{what}, of shape {shape}, is wrong at {position(at, shape)} ({there} there): "
-                f"{mode} gives {derivative!r}, central differences {difference!r}"
-            )
+            text = f"{what}, of shape {shape}, is wrong at {position(at, shape)} ({there} there)"
+            text += f": {mode} gives {derivative!r}, central differences {difference!r}"
             wrong.append((math.inf if math.isnan(error) else error, text))
     if wrong:
         worst = sorted(wrong, key=lambda entry: -entry[0])[:3]
-        head = (
-            f"{check}: {len(wrong)} of {len(entries)} entries are wrong "
-            f"(eps {eps:g}, atol {atol:g}, rtol {rtol:g}); the worst:"
-        )
+        head = f"{check}: {len(wrong)} of {len(entries)} entries are wrong"
+        head += f" (eps {eps:g}, atol {atol:g}, rtol {rtol:g}); the worst:"
         raise AssertionError("\n  ".join([head, *[text for _, text in worst]]))
 
 

@@ -46,10 +46,9 @@ def init(timeout: float = 60.0, *, check: bool = False) -> None:
 
 
 def _mpi_group(launched, launcher, timeout, check):
-    missing = (
-        f"distributed.init: {launcher} started {launched} processes, which need mpi4py and an MPI: "
-        f"pip install mpi4py mpich, unless the system has an MPI"
-    )
+    begun = f"distributed.init: {launcher} started {launched} processes"
+    remedy = "pip install mpi4py mpich, unless the system has an MPI"
+    missing = f"{begun}, which need mpi4py and an MPI: {remedy}"
     if find_spec("mpi4py") is None:
         raise ImportError(missing)
     remedy = f"start them by mpiexec -n {launched} python program.py"
@@ -66,8 +65,8 @@ def _mpi_group(launched, launcher, timeout, check):
     if size != launched:
         library = " ".join(MPI.Get_library_version().split("\n")[0].split(",")[0].split())
         raise RuntimeError(
-            f"distributed.init: {launcher} started {launched} processes, but mpi4py, which uses "
-            f"{library}, finds {size}; {remedy}, the mpiexec of that MPI"
+            f"{begun}, but mpi4py, which uses {library}, finds {size}; {remedy}, the mpiexec of "
+            f"that MPI"
         )
     return MPIGroup(timeout, bool(check))
 

@@ -140,15 +140,10 @@ class MultiheadAttention(Module):
         return out, weights
 
     def _check(self, query, key, value):
-        shapes = query.shape, key.shape, value.shape
-        features = tuple([shape[-1:] for shape in shapes])
-        batch = 0 if self.batch_first else 1
-        if (
-            {*map(len, shapes)} not in ({2}, {3})
-            or features != ((self.embed_dim,), (self.kdim,), (self.vdim,))
-            or key.shape[:-1] != value.shape[:-1]
-            or (query.ndim == 3 and query.shape[batch] != key.shape[batch])
-        ):
+        q, k, v = shapes = query.shape, key.shape, value.shape
+        batch, features = 0 if self.batch_first else 1, (self.embed_dim, self.kdim, self.vdim)
+        fits = {*map(len, shapes)} in ({2}, {3}) and q[-1:] + k[-1:] + v[-1:] == features
+        if not fits or k[:-1] != v[:-1] or (len(q) == 3 and q[batch] != k[batch]):
             lead = "(batch, {}, {})" if self.batch_first else "({}, batch, {})"
             sizes = ("n", self.embed_dim), ("m", self.kdim), ("m", self.vdim)
             expected = [lead.format(*pair) for pair in sizes]

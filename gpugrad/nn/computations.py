@@ -355,20 +355,15 @@ def scaled_dot_product_attention(
 
 def _grouped(query, key, value, mask=None):
     """The operands with the axis of the heads split into groups and heads of a group."""
-    shapes = query.shape, key.shape, value.shape
-    if (
-        min(map(len, shapes)) < 3
-        or key.shape[-3] != value.shape[-3]
-        or (query.shape[-3] % max(key.shape[-3], 1))
-    ):
+    q, k, v = shapes = query.shape, key.shape, value.shape
+    if min(map(len, shapes)) < 3 or k[-3] != v[-3] or q[-3] % max(k[-3], 1):
         raise ValueError(
             f"scaled_dot_product_attention: with enable_gqa the query's heads, axis -3, must be a "
             f"multiple of those of key and value, but the shapes are {', '.join(map(str, shapes))}"
         )
-    groups = key.shape[-3]
 
     def split(x):
-        return reshape(x, (*x.shape[:-3], groups, -1, *x.shape[-2:]))
+        return reshape(x, (*x.shape[:-3], k[-3], -1, *x.shape[-2:]))
 
     operands = [split(query), expand_dims(key, -3), expand_dims(value, -3)]
     if mask is not None:

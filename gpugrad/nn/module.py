@@ -347,10 +347,9 @@ class Module(Explained):
                     misfits.append(f"{name}: {misfit}")
         if misfits or (strict and (missing or unexpected)):
             lines = [f"load_state_dict: the state is not one of this {type(self).__name__}"]
-            if strict and missing:
-                lines.append(f"missing: {_listed(missing, ', ')}")
-            if strict and unexpected:
-                lines.append(f"unexpected: {_listed(unexpected, ', ')}")
+            for what, names in ("missing", missing), ("unexpected", unexpected):
+                if strict and names:
+                    lines.append(f"{what}: {_listed(names, ', ')}")
             if missing and {f"module.{name}" for name in missing} <= {*unexpected}:
                 lines.append(
                     "all names begin with 'module.', as those of DistributedDataParallel do: load "

@@ -55,11 +55,9 @@ class Summary:
             layer = "  " * depth + (f"{own}: {row.kind}" if own else row.kind)
             outputs = "-" if row.outputs is None else ", ".join(map(str, row.outputs))
             cells.append([layer, *([outputs] if called else []), row.parameters, row.nbytes])
-        return (
-            f"{table(columns, cells, most=None)}\n\n"
-            f"parameters: {self.parameters:,}, of which trained: {self.trained:,}; "
-            f"bytes with buffers: {self.nbytes:,}"
-        )
+        totals = f"parameters: {self.parameters:,}, of which trained: {self.trained:,}"
+        totals += f"; bytes with buffers: {self.nbytes:,}"
+        return f"{table(columns, cells, most=None)}\n\n{totals}"
 
 
 def summary(model: Module, *inputs: Any, **keywords: Any) -> Summary:

@@ -635,10 +635,7 @@ class ParameterState:
     entry: the parameter's row in the tables of the updater; None if it is updated alone.
     """
 
-    __slots__ = (
-        "array", "arrays", "values", "spare", "counts", "is_split", "place", "is_plain", "updater",
-        "entry",
-    )  # fmt: skip
+    __slots__ = "array arrays values spare counts is_split place is_plain updater entry".split()
 
     def __init__(self, array, arrays, counts, splits_complex):
         backend = backend_of[type(array)]

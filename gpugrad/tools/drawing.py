@@ -258,10 +258,8 @@ class Drawing:
         self._direction = direction
 
     def __repr__(self) -> str:
-        return (
-            f"<drawing of {len(self._boxes)} nodes and {len(self._arrows)} arrows: "
-            f".mermaid, .dot, .svg(), .save(path)>"
-        )
+        sizes = f"{len(self._boxes)} nodes and {len(self._arrows)} arrows"
+        return f"<drawing of {sizes}: .mermaid, .dot, .svg(), .save(path)>"
 
     @property
     def dot(self) -> str:

@@ -126,10 +126,8 @@ class memory_report(Tool):
     def __repr__(self) -> str:
         rows = self.rows
         total, of_leaves = sum(row.nbytes for row in rows), sum(row.of_leaves for row in rows)
-        said = (
-            f"kept for backward: {_mb(total)}, of which leaves' {_mb(of_leaves)}; "
-            f"at most {_mb(self.peak)}"
-        )
+        said = f"kept for backward: {_mb(total)}, of which leaves' {_mb(of_leaves)}"
+        said += f"; at most {_mb(self.peak)}"
         if not rows:
             return said
         columns: dict[str, str | None] = {"MB": ",.3f", "leaves' MB": ",.3f", "buffers": ",d"}
