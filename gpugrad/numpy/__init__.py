@@ -46,11 +46,8 @@ from ._namespace import member as _member
 from ._namespace import numpy as _numpy
 
 _MODULES = "fft", "linalg", "random"
-__all__ = [
-    name
-    for name in sorted({*_numpy.__all__, *_MODULES})
-    if name not in ("f2py", "test", "testing", "typing", "core", "lib")
-]
+_LACKS = {"f2py", "test", "testing", "typing", "core", "lib"}
+__all__ = sorted({*_numpy.__all__, *_MODULES} - _LACKS)
 __dir__ = __all__.copy
 
 

@@ -114,9 +114,8 @@ def on_device(name, function):
         return result if device is None else gg.asarray(result, device=device)
 
     maker.__name__ = maker.__qualname__ = name.rpartition(".")[2]
-    maker.__doc__ = (
-        f'{getdoc(function)}\n\ndevice: given one, ``"cpu"`` too, the result is a Tensor.'
-    )
+    more = 'device: given one, ``"cpu"`` too, the result is a Tensor.'
+    maker.__doc__ = f"{getdoc(function)}\n\n{more}"
     return maker
 
 

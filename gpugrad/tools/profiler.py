@@ -161,12 +161,10 @@ class profile(Tool):
         """
         pid = os.getpid()
         runs = sorted(self._runs, key=lambda run: (run.start, -run.duration))
-        events = [
-            {"name": "process_name", "ph": "M", "pid": pid, "tid": 0, "args": {"name": "gpugrad"}}
-        ]
-        for tid, name in dict.fromkeys([run.thread for run in runs]):
-            named = {"name": "thread_name", "ph": "M", "pid": pid, "tid": tid}
-            events.append(named | {"args": {"name": name}})
+        threads = dict.fromkeys([run.thread for run in runs])
+        named = [("process_name", 0, "gpugrad"), *[("thread_name", *x) for x in threads]]
+        head: dict[str, Any] = {"ph": "M", "pid": pid}
+        events = [head | {"name": k, "tid": tid, "args": {"name": x}} for k, tid, x in named]
         first = runs[0].start if runs else 0
         for run in runs:
             args = {
