@@ -3,8 +3,8 @@
 A tree is a leaf, or a dict, list, tuple, named tuple or dataclass of trees, as the transforms take
 them; dicts are gone through in the order of their sorted keys, an OrderedDict in its own order.
 None is a tree without leaves. Fields of dataclasses with ``metadata={"static": True}`` belong to
-the structure. A dataclass is made again from its fields, without a call of ``__post_init__``, so what
-that adds to the object is lost: write properties, or fields.
+the structure. A dataclass is made again from its fields, without a call of ``__post_init__``, so
+what that adds to the object is lost: write properties, or fields.
 """
 
 import functools as _functools
