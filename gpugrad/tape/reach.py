@@ -587,9 +587,16 @@ def _is_read_by_name(kind):
 
 
 def _is_simple(x):
-    """Whether a value is a number, a text, an array or a tensor, or a container of only such."""
-    items = [*x, *x.values()] if type(x) is dict else x if type(x) in (list, tuple, deque) else [x]
-    return all(is_compared(k) or k is Tensor or k in namespace_of for k in map(type, items))
+    """Whether a value is a number, a text, an array, a tensor, or a container that begins with one.
+
+    gpugrad finds the modules that a list hides by its first item.
+    """
+    for _ in range(10):  # it may contain itself
+        if type(x) not in (list, tuple, dict, deque) or not x:
+            break
+        x = next(iter(x.values() if type(x) is dict else x))
+    kind = type(x)
+    return kind in (Tensor, list, tuple, dict, deque) or is_compared(kind) or kind in namespace_of
 
 
 def _is(x, kinds):

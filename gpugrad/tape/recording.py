@@ -20,7 +20,7 @@ from .libraries import is_own, module_of
 from .reach import Reach, first_change
 from .recorder import Recorder
 from .stage import Stage
-from .tape import DICTS, LISTS, Input, Tape, Unsupported, restricted, signature_of
+from .tape import DICTS, LISTS, Input, Tape, Unsupported, layouts_of, signature_of
 from .tracing import Traced, copied, real_of
 from .witness import Witness
 
@@ -112,7 +112,8 @@ class _Recording:
         self.function, self.stage, self.given = function, stage, given
         self.recorder, self.reach, self.placed = stage.recorder, stage.reach, []
         # What the code that ran may read: guards, and the ids of tensors.
-        self.guards, self.read = [*stage.reach.guards], {*stage.reach.tensors}
+        self.guards = [*stage.reach.guards]
+        self.read = {*stage.reach.tensors, *stage.reach.seen}
 
     def run(self, leaves, structure, args, kwargs):
         try:
@@ -136,7 +137,7 @@ class _Recording:
 
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
-        signature = signature_of(leaves, reach, recorder.backend)
+        layouts = layouts_of([*reach.tensors.values(), *leaves], recorder.backend)
         was_recording = thread.recording
         own = reach.codes if reach.follows_code else None
         witness, tape, before = Witness(recorder, own), None, state_of_numpy()
@@ -168,7 +169,7 @@ class _Recording:
                 self.guards += stage.groups_guards()
             stage.check_schedules(self.guards)
             if recorder.reason is None:
-                tape = self._tape(structure, result, signature)
+                tape = self._tape(structure, result, leaves, layouts)
             for _, _, new in stage.replaced.values():
                 placed(new, self._real, [], {})
         finally:  # again, in case Ctrl-C has interrupted the first time
@@ -206,7 +207,7 @@ class _Recording:
 
     # The tape
 
-    def _tape(self, structure, result, signature):
+    def _tape(self, structure, result, leaves, layouts):
         """The tape of the recording; None if the recording has stopped."""
         recorder, stage, reach = self.recorder, self.stage, self.reach
         if any(is_own(name) and name in sys.modules for name in reach.not_imported):
@@ -218,15 +219,16 @@ class _Recording:
         except Unsupported as error:
             recorder.stop(str(error))
             return None
-        self.guards = stage.replace(self.guards, len(signature[0]))
+        self.guards, taken = stage.take(leaves, self.read, self.guards)
         replaced = [*stage.replaced.values()]
-        taken = [x for _, old, _ in replaced for x in old]
+        leaves = [*leaves, *[x for _, old, _ in replaced for x in old]]
         parts += [x for _, _, new in replaced for x in new]
         results, graph = self._results(parts, nodes), None
         live = {i: x for i, x in enumerate(parts) if results[i][0] == "tensor" and x.node}
         if live and recorder.reason is None:
             graph = Graph(self.function, recorder, stage, live)
-        self.read.update([id(x) for x, *_ in (*stage.rebound, *stage.gradients)])
+        state = self.read.union([id(x) for x, *_ in (*stage.rebound, *stage.gradients)])
+        state -= stage.arguments.keys()
         moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
         tensors = []
         for key, (x, _, traced, node, grad) in stage.originals.items():
@@ -234,7 +236,7 @@ class _Recording:
             if at is not None:
                 if source.holder is not at:
                     recorder.stop("an argument has the array of another tensor", True)
-            elif key in self.read:
+            elif key in state:
                 leaf = node if type(node) is Leaf else None
                 watch = leaf and leaf.watch
                 tensors.append((x, node, leaf, watch, grad is not None, key not in moving))
@@ -248,9 +250,9 @@ class _Recording:
         self._own_constants(results)
         if recorder.reason is not None:
             return None
-        signature = restricted(signature, self.read, taken)
-        for x in taken:  # so that the tape does not keep them
-            del reach.tensors[id(x)], reach.seen[id(x)]
+        signature = signature_of(leaves, layouts, state)
+        for key in taken:  # so that the tape does not keep them
+            del reach.tensors[key], reach.seen[key]
         if taken:
             reach.guards = self.guards
         return Tape(
@@ -258,7 +260,7 @@ class _Recording:
             replaced=[(x, type(x.get()) is tuple, len(new)) for x, _, new in replaced],
             result_structure=result_structure, is_recording=thread.recording,
             device=next(iter(devices)) if recorder.several_devices and devices else None,
-            reach=reach, guards=self.guards, read=self.read, raw=raw,
+            reach=reach, guards=self.guards, state=state, raw=raw,
             leaves=[row for row, _ in signature[0]],
             argument_of=stage.arguments, tensors=tensors,
             same_counts=stage.same_counts, optimizers=stage.stepped,

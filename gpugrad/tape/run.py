@@ -22,7 +22,7 @@ from .kernels import install, segments
 from .memory_plan import MemoryPlan, without_scalars
 from .stage import take_hyper, tensors_in
 from .steps import Steps
-from .tape import is_container, restricted, signature_of, values_in
+from .tape import is_container, layouts_of, signature_of, values_in
 
 # What computing a number raises that the function might not compute at all.
 _NO_NUMBER = *ABSENT, ArithmeticError
@@ -67,7 +67,7 @@ class Program(Steps):
         state = [x for x, *_ in (*tape.tensors, *tape.rebound, *tape.gradients, *written)]
         holders = [x for x, what, *_ in (*tape.rebound, *written) if what == "grad"]
         apart = {id(x) for x in state} - tape.argument_of.keys()
-        apart |= {k for k, x in vars(tape.reach).get("seen", {}).items() if is_container(x)}
+        apart |= {k for k in tape.state if is_container(tape.reach.seen.get(k))}
         self._apart = frozenset(apart), holders
         calls = tape.calls
         if self.binder is not None:
@@ -146,8 +146,8 @@ class Program(Steps):
         if any(s.array is not p.array for o in optimizers for p, s in o._states.items()):
             return False
         tape = self.tape
-        signature = signature_of(leaves, tape.reach, self.backend)
-        return restricted(signature, tape.read) == tape.signature
+        layouts = layouts_of([*tape.reach.tensors.values(), *leaves], self.backend)
+        return signature_of(leaves, layouts, tape.state) == tape.signature
 
     def _fits(self, leaves):
         """Whether the program was made for such a call; puts the call's arrays into registers."""

@@ -359,10 +359,12 @@ class Stage:
             return True
         return False
 
-    def replace(self, guards, n_leaves):
-        """Make arguments of the tensors that the function has replaced; returns the other guards.
+    def take(self, leaves, read, guards):
+        """Make arguments of some tensors of the state: of leaves that the code which ran does not
+        read as state, and of those that it has replaced, which come after all leaves.
 
-        n_leaves: the number of leaves of the arguments, after which these come.
+        read: the ids of what that code may read.
+        Returns the guards of other places, and the ids of these tensors.
         """
         old = [x for _, found, _ in self.replaced.values() for x in found]
         ids, changed = {*map(id, old)}, [*self.rebound, *self.gradients]
@@ -376,13 +378,17 @@ class Stage:
             if how == "same":
                 is_own = is_own and ids.isdisjoint(map(id, tensors_in(value)))
             kept.append(guard)
-        for i, x in enumerate(old, n_leaves):
-            var = self.originals[id(x)][2].var
-            is_own = is_own and var.source.kind == "tensor" and var.source.holder is x
-            self.arguments[id(x)], var.source = i, Input("argument", i)
         if not is_own:
             self.recorder.stop("it replaces a tensor that it changes, or one of two places", True)
-        return kept
+        unread = {id(x): i for i, x in reversed([*enumerate(leaves)]) if id(x) not in read}
+        places = unread | {id(x): i for i, x in enumerate(old, len(leaves))}
+        taken = places.keys() & self.reach.tensors.keys()
+        for key in taken:
+            x, _, traced, *_ = self.originals[key]
+            if traced.var.source.holder is not x:
+                self.recorder.stop("an argument has the array of another tensor", True)
+            self.arguments[key], traced.var.source = places[key], Input("argument", places[key])
+        return kept, taken
 
 
 def tensors_in(x):

@@ -267,7 +267,7 @@ class Tape:
     """The recording of a call: the array calls that it made, and all that surrounds them.
 
     structure, result_structure: of the arguments and of the result.
-    signature: what `signature_of` returned before the call, `restricted` to ``read``.
+    signature: see `signature_of`.
     leaves: for each leaf of the arguments its row in the signature.
     argument_of: by the id of each Tensor that is an argument but no state, its position.
     is_recording: whether the function left the recording of gradients on.
@@ -281,8 +281,8 @@ class Tape:
     inputs: the values that exist before the first call.
     devices: by input, its device, if it is to be compared.
     device: the device of all arrays, if the library has several.
-    read: the ids of the tensors that the code which ran may read.
-    tensors: for each of those that are state a tuple of it, its node, the node again and its
+    state: the ids of the tensors and objects that the code which ran may read, but for arguments.
+    tensors: for each tensor of the state a tuple of it, its node, the node again and its
         ``watch`` if that is a `Leaf`, else None twice, whether the tensor has a gradient, and
         whether it keeps its array.
     same_counts: see `Stage`.
@@ -315,6 +315,7 @@ class Tape:
 
     # The tape of a backward sweep, see `derivatives`, has none of these.
     graph = is_recording = structure = result_structure = None
+    state: frozenset[int] = frozenset()
     replaced = rebound = gradients = changed = skips = optimizers = same_counts = tensors = ()
 
     def __init__(self, recorder, **values):
@@ -394,71 +395,66 @@ _OF_RECORDER = (
 )  # fmt: skip
 
 
-def signature_of(leaves, reach, backend):
+def layouts_of(things, backend):
+    """What decides about programs, for each tensor and each array among these, by id.
+
+    These are tuples of its layout, its node, whether it has a gradient, the id of its array, and
+    the memory of that.
+    """
+    has_devices, found = backend.several_devices or backend.binder is None, {}
+    for x in things:
+        array = x.array if isinstance(x, Tensor) else x
+        if type(array) in namespace_of:
+            strides = getattr(array, "strides", None)
+            device = backend.device(array) if has_devices else None
+            layout = type(array), tuple(array.shape), array.dtype, strides, device
+            has_grad = getattr(x, "grad", None) is not None
+            node = getattr(x, "node", None)
+            found[id(x)] = layout, node, has_grad, id(array), backend.buffer(array)
+    return found
+
+
+def signature_of(leaves, layouts, state):
     """Everything but the guards that decides which program a call needs; to be compared by ``==``.
 
     Its first item is a list with a pair for each leaf of the arguments: a row for `leaves_hold`,
     and the layout of an array. The kinds of rows are "static" for what must be the same value or
     the same object of the state, "same" for an earlier leaf again, "tensor", "array", and
-    "container" for one that is none of the state. Its second item has a row for each tensor of the
-    state, by id.
+    "container" for one that is none of the state.
 
     leaves: those of the arguments, and the containers that they are in.
-    reach: the `Reach` of the function.
+    layouts: see `layouts_of`, before the call.
+    state: the ids of all that is state.
     """
-
-    def layout(array):
-        strides = getattr(array, "strides", None)
-        device = backend.device(array) if has_devices else None
-        return type(array), tuple(array.shape), array.dtype, strides, device
-
-    has_devices = backend.several_devices or backend.binder is None
     # By the id of an array, and by its memory, the first that has it.
     owners: dict = {}
 
-    def owners_of(array, owner):
-        memory = "memory", backend.buffer(array)
-        return owners.setdefault(id(array), owner), owners.setdefault(memory, owner)
+    def owners_of(key, owner):
+        *_, array, memory = layouts[key]
+        return owners.setdefault(array, owner), owners.setdefault(("memory", memory), owner)
 
-    state = {}
-    for key, x in reach.tensors.items():
-        has_grad = x.grad is not None
-        state[key] = layout(x.array), id(x.node), has_grad, owners_of(x.array, ("state", key))
-    ids_of_state = {*reach.tensors, *reach.seen}
+    kept = {}
+    for key in filter(state.__contains__, layouts):
+        layout, node, has_grad, *_ = layouts[key]
+        kept[key] = layout, id(node), has_grad, owners_of(key, ("state", key))
     given: list = []
     first: dict = {}  # by the id of a leaf, its first position
     shared = []
     for i, x in enumerate(leaves):
         is_tensor, row = isinstance(x, Tensor), ("array", None)
-        array = x.array if is_tensor else x
-        is_array = type(array) in namespace_of
-        if id(x) in ids_of_state or not (is_array or is_container(x)):
+        layout, node, has_grad, *_ = layouts.get(id(x), (None, None, None))
+        if id(x) in state or not (layout or is_container(x)):
             row = "static", Exactly(x)
         elif first.setdefault(id(x), i) != i:
             row = "same", first[id(x)]
         elif is_tensor:
-            row = "tensor", (type(x), type(x.node), x.grad is not None)
-        elif not is_array:
+            row = "tensor", (type(x), type(node), has_grad)
+        elif not layout:
             row = "container", None
-        given.append((row, layout(array) if is_array else None))
+        given.append((row, layout))
         if is_tensor:
-            shared.append(owners_of(array, i))
-    return given, state, shared, thread.recording
-
-
-def restricted(signature, read, taken=()):
-    """The signature without the tensors of the state other than those whose ids are in ``read``.
-
-    taken: tensors of the state that count as further arguments.
-    """
-    given, state, shared, recording = signature
-    given, shared = [*given], [*shared]
-    for x in taken:
-        at, (array, _, has_grad, owners) = len(given), state[id(x)]
-        given.append((("tensor", (type(x), type(x.node), has_grad)), array))
-        shared.append(tuple([at if y == ("state", id(x)) else y for y in owners]))
-    kept = read - {*map(id, taken)}
-    return given, {key: row for key, row in state.items() if key in kept}, shared, recording
+            shared.append(owners_of(id(x), i))
+    return given, kept, shared, thread.recording
 
 
 def is_container(x):

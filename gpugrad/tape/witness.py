@@ -61,13 +61,20 @@ def _judge(frame):
     is_inside, is_owned = name.partition(".")[0] == "gpugrad", is_own(name)
     is_known = is_inside or is_owned or only_computes(name) or name.startswith(_QUIET)
     is_foreign = not is_known or (name, code.co_name) in _UNSEEN
-    reads = False
-    if is_owned:
-        facts = facts_of(code)
-        reads = "param_groups" in facts.names
-    elif is_inside and (code.co_name == "__getstate__" or "param_groups" in code.co_names):
+    reads = is_owned and "param_groups" in facts_of(code).names
+    if is_inside and (code.co_name == "__getstate__" or "param_groups" in code.co_names):
         reads = code.co_name not in _STEPS and name not in _SCHEDULERS
     return Judged(code, is_inside, is_owned, is_foreign, reads)
+
+
+def _is_called_by_own(frame):
+    """Whether the program's own code has called what runs in ``frame``, and not by an import."""
+    while frame is not None and frame.f_code.co_name != "<module>":
+        name = frame.f_globals.get("__name__") or ""
+        if is_own(name) or name.startswith(("gpugrad.", *_QUIET[:2])):
+            return is_own(name)
+        frame = frame.f_back
+    return False
 
 
 class Witness:
@@ -75,10 +82,12 @@ class Witness:
 
     own: the code of the program that `Reach` has found, or None if that is no matter.
     codes: `Judged` of all code that has run, by the id of the code, which it keeps alive.
+    called: that code of other libraries which the program itself calls, directly or through them.
     """
 
     def __init__(self, recorder, own):
-        self.recorder, self._own, self.codes = recorder, own, {}
+        self.recorder, self._own = recorder, own
+        self.codes, self.called = {}, {}
         # Whether functions in C only compute; methods are found by their class and name.
         self._known = {}
 
@@ -95,12 +104,12 @@ class Witness:
             sys.setprofile(None)
 
     def facts(self):
-        """The `Facts` of the program's own code that has run, and of that of libraries."""
-        known = [x for x in self.codes.values() if not x.is_inside]
-        return [[facts_of(x.code) for x in known if x.is_own is own] for own in (True, False)]
+        """The `Facts` of the program's own code that has run, and of the library code it called."""
+        own = [facts_of(x.code) for x in self.codes.values() if x.is_own]
+        return own, [*map(facts_of, self.called.values())]
 
     def _hook(self):
-        codes, own = self.codes, self._own
+        codes, called, own = self.codes, self.called, self._own
         handlers = {*map(signal.getsignal, signal.valid_signals())}
         handlers = {getattr(handler, "__code__", None) for handler in handlers}
 
@@ -117,6 +126,9 @@ class Witness:
                         self.recorder.stop("a signal handler runs in the middle of it", "once")
                 if known.is_foreign:
                     self._look(frame.f_back, frame.f_code)
+                is_of_library = not (known.is_inside or known.is_own)
+                if is_of_library and number not in called and _is_called_by_own(frame.f_back):
+                    called[number] = known.code
             elif event == "c_call":
                 known = codes.get(id(frame.f_code))
                 if known is None or not known.is_inside or function in _EFFECTS:
