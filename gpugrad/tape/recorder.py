@@ -561,6 +561,10 @@ def _replace(old, new):
             place.__setstate__((*map(put, (place.func, place.args, place.keywords)), vars(place)))
         elif kind is types.CellType:
             place.cell_contents = put(place.cell_contents)
+        elif isinstance(place, set):
+            for x in [x for x in place if id(x) in values]:
+                place.remove(x)
+                place.add(put(x))
         elif isinstance(place, (list, deque, dict)):
             for key, x in [*(place.items() if isinstance(place, dict) else enumerate(place))]:
                 if id(x) in values:
@@ -570,5 +574,8 @@ def _replace(old, new):
                 x = getattr(place, name, None)
                 if id(x) in values:
                     object.__setattr__(place, name, values[id(x)])
+        if isinstance(place, dict) and not values.keys().isdisjoint(map(id, place)):
+            for key in [*place]:
+                place[put(key)] = place.pop(key)
     if remade:
         _replace(remade, others)

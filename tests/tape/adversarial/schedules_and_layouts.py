@@ -69,6 +69,22 @@ for _kind in Warm, ByC:
 
 
 @program
+def numbers_that_an_optimizer_keeps(world):
+    keys, items, table = set(), [], {}
+
+    class Keeping(optim.Optimizer):
+        def apply_single(self, array, grad, state, step, lr=0.1):
+            keys.add(step)
+            items.append((step, [lr]))
+            table[step] = {"lr": lr}
+            array -= grad * lr
+
+    step = training(world, *setting(Keeping))
+    world.play(step, watch=[lambda: [sorted(map(repr, x)) for x in (keys, items, table.items())],
+                            lambda: [*map(type, [*keys, *table])]])  # fmt: skip
+
+
+@program
 def gradients_in_several_orders(world):
     w, v = leaf(20, 30), leaf(30, 20, seed=1)
     f = world.compile(lambda x: x @ w.T + x @ (w.T * 2))
