@@ -4,7 +4,7 @@ import math
 
 from .._arguments import is_complex, is_floating
 from ..autograd.operation import exports
-from ._table import FUNCTIONS, enter, of_numpy
+from ._table import FUNCTIONS, enter, enter_functions, of_numpy
 from ._tensors import either, floating, gg, is_true, operands, tensor, tensors
 
 # The ops that take what NumPy's functions do, by NumPy's name; after `=` ours, if it is another.
@@ -43,25 +43,21 @@ enter({
 })  # fmt: skip
 
 
-@of_numpy()
 def divmod(x1, x2, /):
     x1, x2 = operands(x1, x2)
     return gg.floor_divide(x1, x2), gg.remainder(x1, x2)
 
 
-@of_numpy()
 def modf(x, /):
     x = floating(x)
     return gg.where(gg.isinf(x), gg.copysign(0.0, x), fmod(x, 1.0)), gg.trunc(x)
 
 
-@of_numpy()
 def exp2(x, /):
     x = floating(x)
     return gg.pow(2.0, x) if is_complex(x) else gg.special.exp2(x)
 
 
-@of_numpy()
 def float_power(x1, x2, /):
     x1, x2 = tensors(x1, x2)
     dtype = gg.complex128 if is_complex(x1) or is_complex(x2) else gg.float64
@@ -74,7 +70,6 @@ def _unless_nan(function, x1, x2):
     return gg.where(gg.isnan(x2), x1, gg.where(gg.isnan(x1), x2, function(x1, x2)))
 
 
-@of_numpy()
 def fmod(x1, x2, /):
     x1, x2 = operands(x1, x2)
     # Not 0 at 0, where the derivative is 1; the sign of -0.0 counts.
@@ -82,32 +77,27 @@ def fmod(x1, x2, /):
     return gg.remainder(x1 * sign, gg.abs(x2)) * sign
 
 
-@of_numpy()
 def heaviside(x1, x2, /):
     x1, x2 = map(floating, operands(x1, x2))
     return gg.where(gg.isnan(x1), x1, gg.where(x1 == 0, x2, gg.astype(x1 > 0, x1.dtype)))
 
 
-@of_numpy()
 def logaddexp2(x1, x2, /):
     x1, x2 = operands(x1, x2)
     return gg.logaddexp(x1 * math.log(2), x2 * math.log(2)) / math.log(2)
 
 
-@of_numpy()
 def ldexp(x1, x2, /):
     x1, x2 = tensors(x1, x2)
     x1 = floating(x1)
     return x1 * gg.pow(2.0, gg.astype(x2, x1.dtype))
 
 
-@of_numpy()
 def matvec(x1, x2, /):
     x1, x2 = tensors(x1, x2)
     return gg.squeeze(gg.matmul(x1, gg.expand_dims(x2, -1)), -1)
 
 
-@of_numpy()
 def vecmat(x1, x2, /):
     x1, x2 = tensors(x1, x2)
     x1 = gg.conj(x1) if is_complex(x1) else x1
@@ -127,12 +117,10 @@ def _round(a, decimals=0):
     return gg.round(a * scale) / scale if decimals > 0 else gg.round(a / scale) * scale
 
 
-@of_numpy()
 def clip(a, a_min=None, a_max=None, *, min=None, max=None):
     return gg.clip(tensor(a), either(a_min, min), either(a_max, max))
 
 
-@of_numpy()
 def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     if not copy:
         raise TypeError("numpy.nan_to_num: with Tensors it does not write in place; leave copy out")
@@ -141,14 +129,12 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     return found[0] + 1j * found[1] if is_complex(x) else found[0]
 
 
-@of_numpy()
 def angle(z, deg=False):
     z = floating(z)
     turned = gg.atan2(gg.imag(z), gg.real(z)) if is_complex(z) else gg.atan2(gg.zeros_like(z), z)
     return turned * (180 / math.pi) if deg else turned
 
 
-@of_numpy()
 def real_if_close(a, tol=100):
     if not is_complex(a):
         return a
@@ -156,7 +142,6 @@ def real_if_close(a, tol=100):
     return gg.real(a) if bool(gg.all(gg.abs(gg.imag(a)) < tol)) else a
 
 
-@of_numpy()
 def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     p = floating(p)
     steps = gg.diff(p, axis=axis)
@@ -167,3 +152,6 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
         gg.abs(steps) < (half if discont is None else max(discont, half)), 0.0, folded - steps
     )
     return p + gg.cumulative_sum(jumps.detach(), axis=axis, include_initial=True)
+
+
+enter_functions(globals())

@@ -4,7 +4,7 @@ import math
 
 from .._arguments import is_complex, require
 from ..backends.numpy import library as numpy
-from ._table import enter, of_numpy
+from ._table import enter, enter_functions, of_numpy
 from ._tensors import axes_of, constant, flat, floating, gg, tensors
 
 linalg = gg.linalg
@@ -33,7 +33,6 @@ enter({
 })  # fmt: skip
 
 
-@of_numpy()
 def dot(a, b):
     a, b = tensors(a, b)
     ndim = b.ndim
@@ -42,7 +41,6 @@ def dot(a, b):
     return gg.matmul(a, b) if ndim <= 2 else gg.tensordot(a, b, axes=((-1,), (ndim - 2,)))
 
 
-@of_numpy()
 def inner(a, b):
     a, b = tensors(a, b)
     return gg.tensordot(a, b, axes=((-1,), (-1,))) if a.ndim and b.ndim else a * b
@@ -72,7 +70,6 @@ def _letters(axes):
     return "".join(["..." if axis is Ellipsis else letters[axis] for axis in axes])
 
 
-@of_numpy()
 def kron(a, b):
     a, b = tensors(a, b)
     shape1, shape2 = ((1,) * (max(a.ndim, b.ndim) - x.ndim) + x.shape for x in (a, b))
@@ -81,7 +78,6 @@ def kron(a, b):
     return gg.reshape(a * b, tuple([n * m for n, m in zip(shape1, shape2, strict=True)]))
 
 
-@of_numpy()
 def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -239,3 +235,6 @@ for _name in "fft ifft rfft irfft hfft ihfft".split():
 for _name in "fftn ifftn rfftn irfftn".split():
     _of_axes(_name, getattr(gg.fft, _name), None)
     _of_axes(_name[:-1] + "2", getattr(gg.fft, _name), (-2, -1))
+
+
+enter_functions(globals())

@@ -4,11 +4,10 @@ from .._arguments import is_complex
 from .._tensor import Tensor
 from ..backends.numpy import library as numpy
 from ..ops.manipulation import sliced
-from ._table import FUNCTIONS, enter, of_numpy
+from ._table import FUNCTIONS, enter, enter_functions
 from ._tensors import axes_in, constant, flat, floating, gg, shape_along, tensor, tensors
 
 
-@of_numpy()
 def diff(a, n=1, axis=-1, prepend=None, append=None):
     a = tensor(a)
     if not n:  # then NumPy does not join them
@@ -22,13 +21,11 @@ def diff(a, n=1, axis=-1, prepend=None, append=None):
     return gg.diff(a, *ends, axis=axis, n=n)
 
 
-@of_numpy()
 def ediff1d(ary, to_end=None, to_begin=None):
     pieces = to_begin, gg.diff(flat(ary)), to_end
     return gg.concat([flat(tensor(x, ary)) for x in pieces if x is not None])
 
 
-@of_numpy()
 def gradient(f, *varargs, axis=None, edge_order=1):
     f = floating(f, next((h for h in varargs if isinstance(h, Tensor)), None))
     axes = axes_in(axis, f.ndim)
@@ -88,7 +85,6 @@ def _edge(f0, f1, f2, h1, h2):
     return -(h1 + whole) / (h1 * whole) * f0 + whole / (h1 * h2) * f1 - h1 / (h2 * whole) * f2
 
 
-@of_numpy()
 def trapezoid(y, x=None, dx=1.0, axis=-1):
     y = floating(y, x if isinstance(x, Tensor) else None)
     if x is None:
@@ -101,7 +97,6 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
     return gg.sum((sliced(y, axis, 1, None) + sliced(y, axis, None, -1)) / 2 * width, axis=axis)
 
 
-@of_numpy()
 def interp(x, xp, fp, left=None, right=None, period=None):
     beyond = [y for y in (left, right) if y is not None]
     x, xp, fp = map(floating, tensors(x, xp, fp, *beyond)[:3])
@@ -138,7 +133,6 @@ def _full_convolution(a, b):
     return gg.flip(b) @ gg.sliding_windows(a, size=(b.size,), padding=b.size - 1)
 
 
-@of_numpy()
 def convolve(a, v, mode="full"):
     a, v = tensors(a, v)
     return _part(_full_convolution(a, v), *sorted([a.size, v.size]), mode)
@@ -154,7 +148,6 @@ def _part(full, shorter, longer, mode):
     return full[start : start + length]
 
 
-@of_numpy()
 def correlate(a, v, mode="valid"):
     a, v = tensors(a, v)
     v = gg.conj(v) if is_complex(v) else v
@@ -171,7 +164,6 @@ def correlate(a, v, mode="valid"):
 enter({"polymul": lambda a1, a2: _full_convolution(a1, a2)})
 
 
-@of_numpy()
 def polyval(p, x):
     p, x = tensors(p, x)
     value = gg.zeros_like(x)
@@ -180,20 +172,17 @@ def polyval(p, x):
     return value
 
 
-@of_numpy()
 def polyadd(a1, a2):
     a1, a2 = [flat(a) if not a.ndim else a for a in tensors(a1, a2)]
     n = max(a1.size, a2.size)
     return gg.pad(a1, ((n - a1.size, 0),)) + gg.pad(a2, ((n - a2.size, 0),))
 
 
-@of_numpy()
 def polysub(a1, a2):
     a1, a2 = tensors(a1, a2)
     return polyadd(a1, -a2)
 
 
-@of_numpy()
 def polyder(p, m=1):
     p = tensor(p)
     for _ in range(m):
@@ -201,7 +190,6 @@ def polyder(p, m=1):
     return p
 
 
-@of_numpy()
 def polyint(p, m=1, k=None):
     p = floating(p)
     constants = gg.astype(gg.broadcast_to(flat(tensor(0.0 if k is None else k, p)), (m,)), p.dtype)
@@ -211,7 +199,6 @@ def polyint(p, m=1, k=None):
     return p
 
 
-@of_numpy()
 def polyfit(x, y, deg, rcond=None, *, w=None):
     x, y, w = tensors(floating(x), y, 1.0 if w is None else w)
     if x.ndim != 1 or y.ndim not in (1, 2) or y.shape[0] != x.shape[0] or not x.size:
@@ -224,3 +211,6 @@ def polyfit(x, y, deg, rcond=None, *, w=None):
     weighted = y * (w if y.ndim == 1 else w[:, None])
     solution = gg.linalg.pinv(powers / scale, rtol=rtol) @ weighted
     return solution / (scale if y.ndim == 1 else scale[:, None])
+
+
+enter_functions(globals())

@@ -6,7 +6,7 @@ from functools import wraps
 from .._arguments import is_complex, is_floating, require
 from .._tensor import Tensor
 from ..backends.numpy import library as numpy
-from ._table import FUNCTIONS, enter, of_numpy
+from ._table import FUNCTIONS, enter, enter_functions, of_numpy
 from ._tensors import along, axes_in, constant, either, flat, floating, gg, tensor, tensors
 
 
@@ -120,7 +120,6 @@ enter({name: _of_axes(getattr(gg, name)) for name in ("argmax", "argmin", "count
 enter({"all": _where_true(gg.all, 1), "any": _where_true(gg.any, 0)})
 
 
-@of_numpy()
 def ptp(a, axis=None, *, keepdims=False):
     return gg.max(a, axis, keepdims=keepdims) - gg.min(a, axis, keepdims=keepdims)
 
@@ -183,17 +182,14 @@ enter({
 })  # fmt: skip
 
 
-@of_numpy()
 def nanmean(a, axis=None, dtype=None, *, keepdims=False):
     return mean(a, axis, dtype, keepdims=keepdims, where=_is_number(a))
 
 
-@of_numpy()
 def nanvar(a, axis=None, dtype=None, *, ddof=0, keepdims=False):
     return _variance(a, axis, dtype, ddof, keepdims, _is_number(a), math.nan)
 
 
-@of_numpy()
 def nanstd(a, axis=None, dtype=None, *, ddof=0, keepdims=False):
     return _root(_variance(a, axis, dtype, ddof, keepdims, _is_number(a), math.nan))
 
@@ -201,7 +197,6 @@ def nanstd(a, axis=None, dtype=None, *, ddof=0, keepdims=False):
 # Statistics
 
 
-@of_numpy()
 def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
     a = floating(a, weights if isinstance(weights, Tensor) else None)
     if weights is None:
@@ -295,7 +290,6 @@ for _prefix, _of_rows in ("", _of_all), ("nan", _of_numbers):
     enter(dict(zip(_names, _quantiles(_of_rows), strict=True)))
 
 
-@of_numpy()
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     m = _as_variables("m", floating(m), rowvar)
     if y is not None:
@@ -326,7 +320,6 @@ def _as_variables(name, x, rowvar):
     return x if rowvar or x.shape[0] == 1 else gg.matrix_transpose(x)
 
 
-@of_numpy()
 def corrcoef(x, y=None, rowvar=True, *, dtype=None):
     covariance = cov(tensor(x), y, rowvar, dtype=dtype)
     if not covariance.ndim:
@@ -338,24 +331,20 @@ def corrcoef(x, y=None, rowvar=True, *, dtype=None):
 # Searching
 
 
-@of_numpy()
 def searchsorted(a, v, side="left", sorter=None):
     a, v = tensors(a, v)
     return gg.searchsorted(a, v, None if sorter is None else tensor(sorter, a), side=side)
 
 
-@of_numpy()
 def isin(element, test_elements, assume_unique=False, invert=False):
     return gg.isin(*tensors(element, test_elements), invert=invert)
 
 
-@of_numpy()
 def bincount(x, /, weights=None, minlength=0):
     weights = None if weights is None else gg.astype(tensor(weights), gg.float64)
     return gg.bincount(tensor(x), weights, minlength=minlength)
 
 
-@of_numpy()
 def unique(ar, return_index=False, return_inverse=False, return_counts=False):
     found = gg.unique_all(ar)
     missing = int(gg.count_nonzero(gg.isnan(found.values))) if is_floating(ar) else 0
@@ -370,12 +359,10 @@ def unique(ar, return_index=False, return_inverse=False, return_counts=False):
     return results if len(results) > 1 else results[0]
 
 
-@of_numpy()
 def setdiff1d(ar1, ar2, assume_unique=False):
     return _members(*tensors(ar1, ar2), True, assume_unique)
 
 
-@of_numpy()
 def setxor1d(ar1, ar2, assume_unique=False):
     ar1, ar2 = tensors(ar1, ar2)
     return gg.sort(gg.concat([_members(ar1, ar2, True), _members(ar2, ar1, True)]))
@@ -387,11 +374,12 @@ def _members(ar1, ar2, invert=False, unique=False):
     return first[gg.isin(first, ar2, invert=invert)]
 
 
-@of_numpy()
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     return gg.isclose(*tensors(a, b), rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
-@of_numpy()
 def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     return bool(gg.allclose(*tensors(a, b), rtol=rtol, atol=atol, equal_nan=equal_nan))
+
+
+enter_functions(globals())

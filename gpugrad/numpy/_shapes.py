@@ -9,11 +9,10 @@ from ..backends import SCALARS
 from ..backends.numpy import library as numpy
 from ..ops.manipulation import sliced
 from ._creation import array
-from ._table import enter, of_numpy
+from ._table import enter, enter_functions, of_numpy
 from ._tensors import along, axes_in, axes_of, constant, flat, gg, is_true, tensor, tensors
 
 
-@of_numpy()
 def reshape(a, /, shape, order="C", *, copy=None):
     a = tensor(a)
     if _in_columns(order, a):
@@ -36,7 +35,6 @@ def _reversed(a):
     return gg.permute_dims(a, tuple(range(a.ndim))[::-1])
 
 
-@of_numpy()
 def transpose(a, axes=None):
     a = tensor(a)
     return _reversed(a) if axes is None else gg.permute_dims(a, axes_in(axes, a.ndim))
@@ -93,18 +91,15 @@ enter({
 }, of_sequence=True)  # fmt: skip
 
 
-@of_numpy()
 def ravel(a, order="C"):
     a = tensor(a)
     return flat(_reversed(a) if _in_columns(order, a) else a)
 
 
-@of_numpy()
 def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
     return gg.sum(tensor(a).diagonal(offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
-@of_numpy()
 def delete(arr, obj, axis=None):
     arr, axis = along(tensor(arr), axis)
     obj = obj.tolist() if isinstance(obj, Tensor) else obj
@@ -117,7 +112,6 @@ def hstack(tup, *, dtype=None):
     return concatenate(arrays, 0 if arrays[0].ndim == 1 else 1, dtype=dtype)
 
 
-@of_numpy()
 def meshgrid(*args, copy=True, sparse=False, indexing="xy"):
     vectors = [flat(x) for x in tensors(*args)]
     if not sparse:
@@ -129,7 +123,6 @@ def meshgrid(*args, copy=True, sparse=False, indexing="xy"):
     return tuple([gg.expand_dims(x, axes) for x, axes in zip(vectors, others, strict=True)])
 
 
-@of_numpy()
 def rot90(m, k=1, axes=(0, 1)):
     first, second = axes
     for _ in range(k % 4):
@@ -137,14 +130,12 @@ def rot90(m, k=1, axes=(0, 1)):
     return m
 
 
-@of_numpy()
 def repeat(a, repeats, axis=None):
     if isinstance(repeats, (list, tuple)):
         a, repeats = tensors(a, repeats)
     return gg.repeat(tensor(a), repeats, axis=axis)
 
 
-@of_numpy()
 def resize(a, new_shape):
     shape = _lengths(new_shape)
     require(min(shape, default=0) >= 0, "resize: lengths must be at least 0", shape)
@@ -197,7 +188,6 @@ def _leaves(level):
     return [leaf for x in level for leaf in _leaves(x)] if isinstance(level, list) else [level]
 
 
-@of_numpy()
 def insert(arr, obj, values, axis=None):
     arr, values = tensors(arr, values)
     arr, axis = along(arr, axis)
@@ -220,7 +210,6 @@ def _taken(x, places, axis):
     return gg.take(x, constant(places, x), axis=axis)
 
 
-@of_numpy()
 def trim_zeros(filt, trim="fb", axis=None):
     require(trim.lower() in ("f", "b", "fb", "bf"), "trim must be 'f', 'b' or 'fb'", trim)
     used = gg.nonzero(filt)
@@ -244,7 +233,6 @@ def _split(ary, indices_or_sections, axis, name=None):
     return list(gg.split(ary, places, axis))
 
 
-@of_numpy()
 def array_split(ary, indices_or_sections, axis=0):
     if not numpy.iterable(indices_or_sections):
         count = index(indices_or_sections)
@@ -266,7 +254,6 @@ def _as_matrices(m):
     return gg.broadcast_to(m, m.shape * 2) if m.ndim == 1 else m
 
 
-@of_numpy()
 def diag(v, k=0):
     if v.ndim == 2:
         return gg.linalg.diagonal(v, offset=k)
@@ -278,7 +265,6 @@ def diag(v, k=0):
     return gg.where(own, columns, gg.zeros_like(columns))
 
 
-@of_numpy()
 def vander(x, N=None, increasing=False):
     if x.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
@@ -290,7 +276,6 @@ def vander(x, N=None, increasing=False):
     return gg.stack(powers if increasing else powers[::-1], axis=1)
 
 
-@of_numpy()
 def pad(array, pad_width, mode="constant", **kwargs):
     modes = ("constant", "edge", "reflect", "symmetric", "wrap")
     even = kwargs.pop("reflect_type", "even") == "even"
@@ -321,7 +306,6 @@ def pad(array, pad_width, mode="constant", **kwargs):
 # Choosing
 
 
-@of_numpy()
 def where(condition, x=None, y=None, /):
     if x is None and y is None:
         return gg.nonzero(condition)
@@ -368,7 +352,6 @@ def _piece(function, x, args, keywords):
     return function(x, *args, **keywords) if callable(function) else tensor(function, x)
 
 
-@of_numpy()
 def choose(a, choices):
     a, *choices = gg.broadcast_arrays(*tensors(a, *choices))
     # Negative numbers would count from the last choice; numbers beyond it are an error.
@@ -376,7 +359,6 @@ def choose(a, choices):
     return gg.take_along_axis(gg.stack(choices), places, axis=0)[0, ...]
 
 
-@of_numpy()
 def take(a, indices, axis=None):
     a, indices = tensors(a, indices)
     a, axis = along(a, axis)
@@ -384,20 +366,17 @@ def take(a, indices, axis=None):
     return gg.reshape(taken, a.shape[:axis] + indices.shape + a.shape[axis + 1 :])
 
 
-@of_numpy()
 def take_along_axis(arr, indices, axis=-1):
     arr, axis = along(arr, axis)
     return gg.take_along_axis(arr, indices, axis=axis)
 
 
-@of_numpy()
 def compress(condition, a, axis=None):
     condition, a = tensors(condition, a)
     a, axis = along(a, axis)
     return gg.take(a, gg.nonzero(condition)[0], axis=axis)
 
 
-@of_numpy()
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     arr, axis = along(tensor(arr), axis)
     rest = (*arr.shape[:axis], *arr.shape[axis + 1 :])
@@ -410,7 +389,6 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     return gg.moveaxis(results, places, tuple(range(axis, axis + len(shape))))
 
 
-@of_numpy()
 def apply_over_axes(func, a, axes):
     for axis in _lengths(axes):
         result = func(a, axis)
@@ -431,3 +409,6 @@ def sliding_window_view(x, window_shape, axis=None):
     last, moved = tuple(range(-len(size), 0)), tuple(range(x.ndim - len(size), x.ndim))
     windows = gg.sliding_windows(gg.moveaxis(x, axes, last), size=size)
     return gg.moveaxis(gg.moveaxis(windows, last, moved), moved, axes)
+
+
+enter_functions(globals())

@@ -1,12 +1,13 @@
 """The table of NumPy's functions: what each is for Tensors, under NumPy's name and signature.
 
-Both ways to a function go through it: ``gpugrad.numpy.pad(x, 2)``, which the decorator makes, and
+Both ways to a function go through it: ``gpugrad.numpy.pad(x, 2)``, which `of_numpy` makes, and
 ``numpy.pad(x, 2)``, which NumPy hands over (`gpugrad.numpy._protocols`).
 """
 
 from functools import cache, update_wrapper
 from inspect import Parameter, signature
 from sys import maxsize
+from types import FunctionType
 from typing import Any
 
 from .._creation import holds_tensor
@@ -53,6 +54,17 @@ def enter(table: dict[str, Any], of_sequence: bool = False) -> None:
         FUNCTIONS.update(dict.fromkeys(keys, own))
         if of_sequence:
             OF_SEQUENCES.update(keys)
+
+
+def enter_functions(module: dict[str, Any]) -> None:
+    """Enter all functions that a module, given by its names, defines without a leading underscore.
+
+    They serve as decorated by `of_numpy`, and the module's names then stand for NumPy's functions.
+    """
+    path = module["__name__"]
+    for name, x in [*module.items()]:
+        if name[0] != "_" and isinstance(x, FunctionType) and x.__module__ == path:
+            module[name] = of_numpy()(x)
 
 
 def lookup(name):
