@@ -11,7 +11,7 @@ All raise TypeError for a tensor that is not floating, and ValueError for the re
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from .._arguments import check_floating, check_type, one_of, require
 from .._batched import behind, levels_of, physical
@@ -52,10 +52,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
-_Function = TypeVar("_Function", bound=Callable[..., Tensor])
-
-
-def _initialiser(function: _Function) -> _Function:
+def _initialiser(function):
     """Make ``function`` raise an error, in its own name, for tensors it cannot overwrite."""
 
     @functools.wraps(function)
@@ -70,29 +67,25 @@ def _initialiser(function: _Function) -> _Function:
             )
         return function(tensor, *args, **keywords)
 
-    return checked  # type: ignore[return-value]
+    return checked
 
 
-@_initialiser
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with ``val``."""
     overwrite(tensor, val)
     return tensor
 
 
-@_initialiser
 def zeros_(tensor: Tensor) -> Tensor:
     """Fill with zeros."""
     return constant_(tensor, 0.0)
 
 
-@_initialiser
 def ones_(tensor: Tensor) -> Tensor:
     """Fill with ones."""
     return constant_(tensor, 1.0)
 
 
-@_initialiser
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -101,7 +94,6 @@ def uniform_(
     return tensor
 
 
-@_initialiser
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -110,7 +102,6 @@ def normal_(
     return tensor
 
 
-@_initialiser
 def xavier_uniform_(
     tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -124,7 +115,6 @@ def xavier_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
-@_initialiser
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal with standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``.
 
@@ -134,7 +124,6 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
     return normal_(tensor, 0.0, gain * math.sqrt(2 / (fan_in + fan_out)), generator)
 
 
-@_initialiser
 def kaiming_uniform_(
     tensor: Tensor,
     a: float = 0.0,
@@ -153,7 +142,6 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
-@_initialiser
 def kaiming_normal_(
     tensor: Tensor,
     a: float = 0.0,
@@ -169,7 +157,6 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, std, generator)
 
 
-@_initialiser
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """``gain`` times a random matrix ``(out, in * ...)`` with orthonormal rows.
 
@@ -191,6 +178,11 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
     q = matrix_transpose(q) if is_wide else q
     overwrite(tensor, (gain * reshape(q, tensor.shape)).array)
     return tensor
+
+
+for _name in __all__:
+    if _name.endswith("_"):  # all but `calculate_gain`
+        globals()[_name] = _initialiser(globals()[_name])
 
 
 def _kaiming_std(name, tensor, a, mode, nonlinearity):
