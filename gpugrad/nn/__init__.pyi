@@ -27,7 +27,6 @@ from .layers import Dropout2d as Dropout2d
 from .layers import Dropout3d as Dropout3d
 from .layers import Embedding as Embedding
 from .layers import EmbeddingBag as EmbeddingBag
-from .layers import Flatten as Flatten
 from .layers import Identity as Identity
 from .layers import Linear as Linear
 from .layers import Unflatten as Unflatten
@@ -348,6 +347,18 @@ class ELU(Module):
 
     alpha: float
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+
+class Flatten(Module):
+    """Merge the axes from ``start_dim`` to ``end_dim`` into one; by default all but the first.
+
+    By default ``(n, ...) -> (n, features)``, where the features are the product of the other
+    lengths.
+    """
+
+    start_dim: int
+    end_dim: int
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None: ...
     def forward(self, input: Tensor) -> Tensor: ...
 
 class Fold(Module):
