@@ -2,6 +2,7 @@
 
 from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
+from threading import get_ident
 from typing import Any, NamedTuple
 
 from .._arguments import require
@@ -89,22 +90,21 @@ class autocast:
         self._kinds = kinds
         self._dtype = dtype
         self._cache_enabled = cache_enabled
-        self._outer: list = []
+        self._outer: dict[int, list] = {}  # what to go back to, by thread
 
     def __enter__(self) -> "autocast":
         outer = thread.autocast
-        dtypes = {} if outer is None else outer.dtypes
-        dtypes = dtypes | dict.fromkeys(self._kinds, self._dtype)
+        dtypes = ({} if outer is None else outer.dtypes) | dict.fromkeys(self._kinds, self._dtype)
         dtypes = {kind: dtype for kind, dtype in dtypes.items() if dtype is not None}
         if dtypes and need_stages():
             clear()
         casts: Any = {} if outer is None or outer.casts is None else outer.casts
-        self._outer.append(outer)
+        self._outer.setdefault(get_ident(), []).append(outer)
         thread.autocast = Region(dtypes, casts if self._cache_enabled else None)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        thread.autocast = self._outer.pop()
+        thread.autocast = self._outer[get_ident()].pop()
 
     def __call__(self, function: F) -> F:
         if any(runs_in_steps(function) for runs_in_steps in _IN_STEPS):

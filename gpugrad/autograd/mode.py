@@ -4,6 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
+from threading import get_ident
 from typing import Any, overload
 
 from .._thread_state import set_recording, thread
@@ -21,15 +22,16 @@ class _Switch:
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
-        self.previous: list[bool] = []  # the modes before, one for each time that it is entered
+        # The modes before, by thread, one for each time that it is entered.
+        self.previous: dict[int, list[bool]] = {}
 
     def __enter__(self) -> Any:
-        self.previous.append(thread.recording)
+        self.previous.setdefault(get_ident(), []).append(thread.recording)
         set_recording(self.enabled)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        set_recording(self.previous.pop())
+        set_recording(self.previous[get_ident()].pop())
 
     def __call__(self, function: F) -> F:
         return _decorate(function, self.enabled)

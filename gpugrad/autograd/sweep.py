@@ -40,10 +40,9 @@ def backward(output, gradient, retain_graph, create_graph, inputs):
                     f"{x.grad_fn.name}; use gpugrad.autograd.grad"
                 )
     retain_graph = create_graph if retain_graph is None else retain_graph
-    last_uses = _last_uses([node for node, _ in roots], targets) if Listener.count else None
+    last_uses = (Listener.count and _last_uses([node for node, _ in roots], targets)) or None
     set_gradients = _set_gradients_with_listeners if last_uses else _set_gradients
-    guard = gradient is not None
-    set_gradients(roots, targets, retain_graph, create_graph, guard, last_uses or None)
+    set_gradients(roots, targets, retain_graph, create_graph, gradient is not None, last_uses)
 
 
 def _set_gradients(roots, targets, retain_graph, create_graph, guard, due):

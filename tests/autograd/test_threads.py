@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -47,6 +48,23 @@ def test_shared_leaves_and_graphs(create_graph):
     in_threads(lambda i: loss_of(w, i).backward())
     in_threads(lambda i: shared.backward(retain_graph=True))
     np.testing.assert_allclose(w.grad.numpy(), again.grad.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("make, state", [
+    (gg.no_grad, gg.is_grad_enabled),
+    (lambda: gg.amp.autocast(dtype="float16"), gg.amp.is_autocast_enabled),
+])  # fmt: skip
+def test_threads_share_a_block(make, state):
+    block, inside = make(), threading.Barrier(THREADS)
+
+    def is_as_before(i):
+        with make() if i % 2 else nullcontext():
+            before = state()
+            with block:
+                inside.wait()
+            return state() == before
+
+    assert all(in_threads(is_as_before))
 
 
 def test_each_thread_has_its_own_grad_mode():
