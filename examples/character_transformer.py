@@ -83,6 +83,8 @@ def main():
     numbers = gpugrad.tensor([number_of[character] for character in text], device=options.device)
     cut = len(text) * 9 // 10
     train, test = numbers[:cut], numbers[cut:]
+    if options.length >= len(test):
+        parser.error(f"--length must be less than {len(test)}, the length of the text for tests")
     offsets = gpugrad.arange(options.length + 1, device=options.device)
 
     def draw_batch():

@@ -29,10 +29,11 @@ LENGTH = 200  # the text is cut into pieces of so many letters, which go through
 
 
 def load(count):
-    """Return pieces ``(n, LENGTH)`` of the text, as the places of their letters in LETTERS."""
+    """Return at most ``count`` pieces ``(n, LENGTH)`` of the text, as places in LETTERS."""
     text = gzip.decompress(TEXT.read_bytes()).decode().lower()
     places = np.array([LETTERS.index(c) for c in text if c in LETTERS])
-    return places[: count * LENGTH].reshape(-1, LENGTH)
+    count = min(count, len(places) // LENGTH)
+    return places[: count * LENGTH].reshape(count, LENGTH)
 
 
 def log_likelihood(parameters, pieces):

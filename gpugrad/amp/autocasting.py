@@ -129,4 +129,4 @@ class autocast:
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Whether this thread is in a region that casts, for a kind of device or for any."""
     dtypes = {} if thread.autocast is None else thread.autocast.dtypes
-    return bool(dtypes) if device_type is None else device_type in dtypes
+    return bool(dtypes) if device_type is None else parse_device(device_type)[0] in dtypes

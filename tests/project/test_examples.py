@@ -278,6 +278,7 @@ def test_small_examples(program, words, tmp_path):
 @pytest.mark.parametrize("program, options", [
     ("gaussian_mixture", ("--points", 2)), ("ode_fit", ("--rtol", "nan")),
     ("ode_fit", ("--rtol", -1)), ("long_memory", ("--length", 1)),
+    ("character_transformer", ("--length", 1_000_000)),
 ])  # fmt: skip
 def test_options_out_of_range(program, options, tmp_path):
     done = run(path_of(program), *options, cwd=tmp_path)
