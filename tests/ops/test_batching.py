@@ -61,17 +61,14 @@ class Batch:
                 for x, along in zip(self.inputs, self.over, strict=True)
             ]
             results.append(self._call(*inputs))
-        return [
-            gg.reshape(gg.stack(column), (*self.sizes, *column[0].shape))
-            for column in zip(*results, strict=True)
-        ]
+        columns = zip(*results, strict=True)
+        return [gg.reshape(gg.stack(ys), (*self.sizes, *ys[0].shape)) for ys in columns]
 
     def by_vmap(self):
         """Return the same from one call with batched tensors."""
         call = self._call
-        for level in reversed(range(len(self.sizes))):
-            axes = tuple([0 if along[level] else None for along in self.over])
-            call = gg.vmap(call, in_axes=axes)
+        for level in zip(*(reversed(along) for along in self.over), strict=True):
+            call = gg.vmap(call, in_axes=tuple([0 if differs else None for differs in level]))
         return call(*self.inputs)
 
     def _call(self, *inputs):
@@ -119,11 +116,8 @@ def choices_of_inputs(case, sample, depth):
         nested = {i: kinds[k % 3] for k, i in enumerate(arrays)}
         yield [nested.get(i, (False, False)) for i in range(n)]
         return
-    if arrays:
-        yield [(i in arrays,) for i in range(n)]
-    if len(arrays) > 1:
-        for chosen in arrays:
-            yield [(i == chosen,) for i in range(n)]
+    for chosen in [arrays] * bool(arrays) + [[i] for i in arrays] * (len(arrays) > 1):
+        yield [(i in chosen,) for i in range(n)]
 
 
 @pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)
@@ -176,9 +170,8 @@ def tangents_of(call, tangents, **options):
 @pytest.mark.slow
 @each_case(differentiable=True)
 def test_forward_and_backward_agree(case, library):
-    of_dtypes = [(dtype, samples(case, library, dtype)) for dtype in DOUBLE]
-    chosen = [(dtype, s) for dtype, found in of_dtypes for s in sample_subset(found, library)]
-    for (dtype, sample), checked in every(chosen):
+    of = {dtype: sample_subset(samples(case, library, dtype), library) for dtype in DOUBLE}
+    for (dtype, sample), checked in every([(name, s) for name in DOUBLE for s in of[name]]):
         with checked:
             call = Call(case, sample, library, dtype)
             if call.recorded:
@@ -240,8 +233,7 @@ ONE_BY_ONE = {"searchsorted", "isin", "rnn", "lstm", "gru"}
 
 @pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)
 def test_a_batch_is_one_call_and_may_be_empty(case):
-    op = getattr(case.function, "op", None)
-    library = libraries()[0]
+    op, library = getattr(case.function, "op", None), libraries()[0]
     sample = next(samples(case, library))
     over = next(choices_of_inputs(case, sample, 1), None)
     if over is None or getattr(op, "name", case.op) in ONE_BY_ONE:
@@ -252,8 +244,7 @@ def test_a_batch_is_one_call_and_may_be_empty(case):
         with shapes_of_calls(op) as shapes:
             batch.by_vmap()
         assert len(shapes) <= 1
-    call = Call(case, sample, library)
-    inputs = []
+    call, inputs = Call(case, sample, library), []
     with entered(0) as level, quiet():
         for x, (differs,) in zip(call.tensors, over, strict=True):
             if differs:
@@ -286,8 +277,6 @@ def test_shared_weights_make_one_product():
 
 # Programs that do more with tensors inside vmap than call ops
 
-ROWS = np.arange(6.0).reshape(3, 2)
-
 
 @pytest.mark.parametrize("write", [lambda p, r: p.__setitem__(..., r), lambda p, r: p.__iadd__(r)])
 def test_a_leaf_cannot_become_a_batch(write):
@@ -299,7 +288,7 @@ def test_a_leaf_cannot_become_a_batch(write):
         return r
 
     with pytest.raises(ValueError, match="differs between vmap's examples"):
-        gg.vmap(function)(gg.tensor(ROWS))
+        gg.vmap(function)(gg.tensor(np.arange(6.0).reshape(3, 2)))
 
 
 @pytest.mark.parametrize("lead", [(4,), (2, 3), (1,), (0,)])
@@ -326,8 +315,8 @@ def test_hessians_of_what_an_index_takes(key):
 
     taken = np.bincount(np.arange(9).reshape(3, 3)[key].reshape(-1), minlength=9)
     expected = np.diag((taken.reshape(3, 3) * 6 * a**3 * p).sum(axis=0))
-    np.testing.assert_allclose(gg.hessian(f)(gg.tensor(p)).numpy(), expected)
-    np.testing.assert_allclose(gg.hessian(f)(p).numpy(), expected)
+    for given in gg.tensor(p), p:
+        np.testing.assert_allclose(gg.hessian(f)(given).numpy(), expected)
 
 
 @pytest.mark.parametrize("shape, key", [
@@ -352,8 +341,7 @@ def test_values_are_added_at_an_index_of_any_kind(shape, key):
         found = add(values[0], kind(indices[0]))
         np.testing.assert_allclose(found.numpy(), expected(values, indices)[0])
     for in_axes in (0, 0), (None, 0), (0, None):
-        pairs = zip((values, indices), in_axes, strict=True)
-        v, i = (a if axis == 0 else a[0] for a, axis in pairs)
+        v, i = (a[0] if n is None else a for a, n in zip((values, indices), in_axes, strict=True))
         found = gg.vmap(add, in_axes=in_axes)(v, i)
         given = np.broadcast_to(v, values.shape), np.broadcast_to(i, indices.shape)
         np.testing.assert_allclose(found.numpy(), expected(*given))

@@ -11,8 +11,7 @@ from gpugrad.backends import backend_of
 from gpugrad.nn import functional as F
 from gpugrad.testing import assert_close
 
-IMAGES = ones((2, 3, 4, 5))
-LINES = ones((2, 3, 5))
+IMAGES, LINES = ones((2, 3, 4, 5)), ones((2, 3, 5))
 
 
 def normal(*shape, seed=0):
@@ -39,8 +38,7 @@ def test_blocks_of_columns_give_the_same(most, monkeypatch):
 
 
 def test_the_graph_of_a_convolution_keeps_no_columns():
-    x = ones((64, 8, 16, 16), requires_grad=True)
-    layer = nn.Conv2d(8, 8, 3, padding=1)
+    x, layer = ones((64, 8, 16, 16), requires_grad=True), nn.Conv2d(8, 8, 3, padding=1)
     with gg.memory_report() as report:
         out = layer(x)  # the columns would be 9 times as large as x
     assert report.total <= 4 * (x.size + out.size + 2 * layer.weight.size)
@@ -95,8 +93,7 @@ def test_output_size_of_a_transposed_convolution():
     (nn.Dropout3d, (600, 2, 1, 3), (600,)),
 ])  # fmt: skip
 def test_channels_are_dropped_as_a_whole(layer, shape, channels):
-    x = gg.tensor(np.full(shape, 3.0), requires_grad=True)
-    module = layer(0.25)
+    x, module = gg.tensor(np.full(shape, 3.0), requires_grad=True), layer(0.25)
     y = module(x)
     y.sum().backward()
     rows = y.detach().numpy().reshape(int(np.prod(channels)), -1)

@@ -51,8 +51,7 @@ class TestOp:
         x = library.tensor(np.where(kept, 1.0, [np.nan, np.inf, -np.inf] * 3), requires_grad=True)
         y = gg.dropout(x, p=0.5, key=(5, 7))
         np.testing.assert_array_equal(library.values(y), 2.0 * kept)
-        g = library.tensor(np.where(kept, 1.0, np.nan))
-        y.backward(g, retain_graph=True)
+        y.backward(library.tensor(np.where(kept, 1.0, np.nan)), retain_graph=True)
         np.testing.assert_array_equal(library.values(x.grad), 2.0 * kept)
         # The slope is infinite at an element that is dropped.
         z = library.tensor(np.where(kept, 1.0, 0.0), requires_grad=True)
@@ -65,10 +64,9 @@ class TestKeys:
         assert len({Generator(seed).key()[0] for seed in [*range(50), None, None]}) == 52
 
     def test_do_not_depend_on_other_numbers(self):
-        source = Generator(3)
+        source, other = Generator(3), Generator(3)
         source.uniform(10)
         assert source.key() == Generator(3).key()
-        other = Generator(3)
         other.key()
         assert other.uniform(10).tolist() == Generator(3).uniform(10).tolist()
 
@@ -76,14 +74,12 @@ class TestKeys:
         """Also those that make the default generator, of which there is one."""
 
         def keys(generator, number):
-            start = threading.Barrier(8)
-
-            def work(_):
+            def work(start):
                 start.wait()
                 return [generator().key() for _ in range(number)]
 
             with ThreadPoolExecutor(8) as pool:
-                return {key for keys in pool.map(work, range(8)) for key in keys}
+                return {key for keys in pool.map(work, [threading.Barrier(8)] * 8) for key in keys}
 
         source = Generator(1)
         assert len(keys(lambda: source, 2000)) == 8 * 2000

@@ -1,5 +1,7 @@
 """Twins: faster implementations of ops for one array library."""
 
+import itertools
+
 import array_api_strict
 import numpy as np
 import pytest
@@ -35,11 +37,9 @@ class CountedOp:
 def test_runs_instead_of_the_definition_unless_it_declines():
     declining = "twin", "forward", "twin rule", "rule"
     for shape, ran in ((2,), ("twin", "twin rule")), ((2, 2), declining):
-        counted = CountedOp()
-        x = gg.ones(shape, requires_grad=True)
+        counted, x = CountedOp(), gg.ones(shape, requires_grad=True)
         counted.op(x, factor=3.0).sum().backward()
-        assert counted.ran == [*ran]
-        assert x.grad.tolist() == gg.full(shape, 3.0).tolist()
+        assert (counted.ran, x.grad.tolist()) == ([*ran], gg.full(shape, 3.0).tolist())
 
 
 @pytest.mark.parametrize("met_before", [False, True])
@@ -81,8 +81,7 @@ def test_together_takes_the_place_of_the_rules_of_all_inputs():
         ran.clear()
         out = product(x, y)
         root = out.sum() if cotangent is None else out
-        assert gg.autograd.grad(root, [a], cotangent)[0].tolist() == [[2, 3]]
-        assert ran == runs
+        assert (gg.autograd.grad(root, [a], cotangent)[0].tolist(), ran) == ([[2, 3]], runs)
     with gg.profile():
         ran.clear()
         gg.autograd.grad(product(a, b).sum(), [a, b])
@@ -182,8 +181,7 @@ class TestTwincheck:
     def test_finds_a_wrong_joint_rule(self):
         @gg.op
         def both(xp, x1, x2=None, *, factor=1.0):
-            total = x1 if x2 is None else x1 + x2
-            return total * factor, x1 * x1
+            return (x1 if x2 is None else x1 + x2) * factor, x1 * x1
 
         def rule(xp, g, x1, factor, wanted):
             c = g[0] * factor
@@ -205,14 +203,13 @@ def test_topk_of_many_elements_is_that_of_a_sort(dtype):
     distinct = rng.standard_normal((50, 100)).astype(dtype)
     tied = rng.integers(0, 5, (50, 100)).astype(dtype)
     odd = tied.copy()
-    odd[::7, 3] = np.inf
-    odd[1::7, 5] = -np.inf
+    odd[::7, 3], odd[1::7, 5] = np.inf, -np.inf
     with_nan = odd.copy()
     with_nan[::5, ::9] = np.nan
-    for x in distinct, tied, odd, with_nan, distinct.T, np.repeat(tied, 2, 1)[:, ::2]:
-        for largest in True, False:
-            for axis, k in (-1, 1), (0, 7), (1, 12):
-                twincheck(gg.topk, x, k=k, axis=axis, largest=largest)
+    given = distinct, tied, odd, with_nan, distinct.T, np.repeat(tied, 2, 1)[:, ::2]
+    places = (-1, 1), (0, 7), (1, 12)
+    for x, largest, (axis, k) in itertools.product(given, (True, False), places):
+        twincheck(gg.topk, x, k=k, axis=axis, largest=largest)
     twincheck(gg.topk, tied.reshape(-1), k=1200)
     with pytest.raises(ValueError, match="or it declines"):
         twincheck(gg.topk, tied, k=26)
