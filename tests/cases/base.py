@@ -146,11 +146,8 @@ LAYOUTS = "transposed", "strided", "reversed"
 def in_layouts(sample):
     """Return three samples, in which each array comes in every layout that is not contiguous."""
 
-    def turned(k):
-        layouts = cycle(LAYOUTS[k:] + LAYOUTS[:k])
-        return sample.map(lambda x: replace(x, layout=next(layouts)))
-
-    return [turned(k) for k in range(len(LAYOUTS))]
+    starts = [cycle(LAYOUTS[k:] + LAYOUTS[:k]) for k in range(len(LAYOUTS))]
+    return [sample.map(lambda x, o=order: replace(x, layout=next(o))) for order in starts]
 
 
 def of_shapes(*calls, **static):
@@ -165,17 +162,15 @@ def each(names, of, draw=normal, **static):
     of: the values for each shape of the input.
     """
     names = names.split()
-    rows = [(shape, value) for shape, values in of.items() for value in values]
     return [
         S(A(*shape, draw=draw), **dict(zip(names, v if names[1:] else [v], strict=True)), **static)
-        for shape, v in rows
-    ]
+        for shape, values in of.items() for v in values
+    ]  # fmt: skip
 
 
 def beyond(libraries, *samples):
     """Return the samples, for all libraries except these."""
-    names = frozenset(libraries.split())
-    return [replace(s, beyond=s.beyond | names) for s in samples]
+    return [replace(s, beyond=s.beyond | frozenset(libraries.split())) for s in samples]
 
 
 def kink(*inputs, gradients, unlike_torch=None, **static):
@@ -194,10 +189,9 @@ def in_float32(function):
 
     @wraps(function)
     def call(*inputs, **static):
-        inputs = [
-            x.astype("float32") if getattr(x, "dtype", None) == "float16" else x for x in inputs
-        ]
-        return function(*inputs, **static)
+        kinds = [getattr(x, "dtype", None) for x in inputs]
+        wide = [x.astype("f4") if k == "float16" else x for x, k in zip(inputs, kinds, strict=True)]
+        return function(*wide, **static)
 
     return call
 
@@ -300,8 +294,7 @@ class Case:
             assert_close(actual, expected, rtol=rtol, atol=atol)
             return
         default = max(_tolerance(actual), _tolerance(expected))
-        rtol = default if rtol is None else rtol
-        atol = default if atol is None else atol
+        rtol, atol = (default if near is None else near for near in (rtol, atol))
         for i in np.ndindex(expected.shape[:-2] if self.relative_to == "matrix" else ()):
             a, e = actual[(*i, ...)], expected[(*i, ...)]
             largest = np.max(np.abs(e), where=np.isfinite(e), initial=0)

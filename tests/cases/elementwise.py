@@ -25,14 +25,12 @@ def comparison():
 
 def complex_scalars(draw=normal):
     """Samples with a complex Python scalar on either side of complex and real arrays."""
+    real = A(2, 3, draw=draw, dtype="float64")
     return [
-        S(C(2, 3, draw=draw), 1.5 - 0.5j),
-        S(1.5 - 0.5j, C(2, 3, draw=draw)),
-        S(A(2, 3, draw=draw, dtype="complex64"), 2j),
-        S(A(2, 3, draw=draw, dtype="float64"), 1.5 - 0.5j),
-        S(-1.5j, A(2, 3, draw=draw, dtype="float64")),
-        S(A(2, 3, draw=draw, dtype="float64"), C(3, draw=draw)),
-    ]
+        S(C(2, 3, draw=draw), 1.5 - 0.5j), S(1.5 - 0.5j, C(2, 3, draw=draw)),
+        S(A(2, 3, draw=draw, dtype="complex64"), 2j), S(real, 1.5 - 0.5j), S(-1.5j, real),
+        S(real, C(3, draw=draw)),
+    ]  # fmt: skip
 
 
 def _between_integers(rng, shape):
@@ -117,10 +115,8 @@ def _clip_samples():
 def _large_where_samples():
     """Samples large enough that NumPy's backend works on bits; float32 avoids slow differences."""
     x, y = F(70, 70), A(70, 70, dtype="float32", layout="reversed")
-    return [
-        S(B(70, 70), *inputs)
-        for inputs in [(x, y), (x, 0.0), (0.0, y), (x, 1.5), (2, y), (x, -0.0), (x, A(70))]
-    ]
+    pairs = (x, y), (x, 0.0), (0.0, y), (x, 1.5), (2, y), (x, -0.0), (x, A(70))
+    return [S(B(70, 70), *pair) for pair in pairs]
 
 
 def _clip(x, min=None, max=None):
@@ -132,10 +128,8 @@ def _torch_clip(torch, x, min=None, max=None):
     if min is None and max is None:
         return x.clone()
     if isinstance(min, torch.Tensor) or isinstance(max, torch.Tensor):
-        min, max = (
-            b if b is None or isinstance(b, torch.Tensor) else torch.full_like(x, b)
-            for b in (min, max)
-        )
+        kept = type(None), torch.Tensor
+        min, max = (b if isinstance(b, kept) else torch.full_like(x, b) for b in (min, max))
     return torch.clip(x, min, max)
 
 

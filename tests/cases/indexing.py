@@ -66,12 +66,9 @@ def _setitem_samples():
                 S(A(3, 4), A(3, 1), key=(i([2, 0, 2]),)),
                 S(A(3, 4), A(1, 4), key=i([True, False, True]))),
     ]  # fmt: skip
-    return [
-        replace(s, unlike_torch="PyTorch gives a gradient to values that are overwritten")
-        if _has_duplicates(s.static["key"])
-        else s
-        for s in samples
-    ]
+    why = "PyTorch gives a gradient to values that are overwritten"
+    reasons = [why if _has_duplicates(s.static["key"]) else None for s in samples]
+    return [replace(s, unlike_torch=r) for s, r in zip(samples, reasons, strict=True)]
 
 
 def _has_duplicates(key):
@@ -106,8 +103,7 @@ def _is_last_written(x, *, key):
 
 
 def _add_along_axis(values, indices, *, shape, axis):
-    out = np.zeros(shape, values.dtype)
-    where = np.broadcast_to(indices, values.shape)
+    out, where = np.zeros(shape, values.dtype), np.broadcast_to(indices, values.shape)
     for place in np.ndindex(values.shape):
         at = list(np.minimum(place, np.subtract(shape, 1)))  # an axis of length 1 receives all
         at[axis] = where[place]
@@ -116,8 +112,7 @@ def _add_along_axis(values, indices, *, shape, axis):
 
 
 def _torch_add_along_axis(torch, values, indices, *, shape, axis):
-    indices = (indices % shape[axis]).expand(values.shape)
-    full = list(values.shape)
+    indices, full = (indices % shape[axis]).expand(values.shape), list(values.shape)
     full[axis] = shape[axis]
     out = torch.zeros(full, dtype=values.dtype).scatter_add(axis, indices, values)
     return out.sum_to_size(shape)

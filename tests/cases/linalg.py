@@ -6,21 +6,8 @@ decomposition leaves open, and that inputs are Hermitian where a function assume
 
 import numpy as np
 
-from .base import (
-    A,
-    Case,
-    F,
-    S,
-    Z,
-    beyond,
-    each,
-    in_float32,
-    in_layouts,
-    kink,
-    of_shapes,
-    unlike_torch,
-)
-from .draws import nonzero
+from .base import A, Case, F, S, beyond, each, in_float32, in_layouts, kink, of_shapes, unlike_torch
+from .draws import integers, nonzero
 
 inf = np.inf
 
@@ -83,10 +70,8 @@ def matrices(draw, *more, largest=100):
 def complete_factors(**static):
     """Return samples for which the unitary factors have all their columns."""
     why = "PyTorch has no gradients through the columns beyond the first"
-    return [
-        s if s.shapes[0][-2] == s.shapes[0][-1] else unlike_torch(why, s)[0]
-        for s in rectangular(**static)
-    ]
+    pairs = [(s, *unlike_torch(why, s)) for s in rectangular(**static)]
+    return [s if s.shapes[0][-2] == s.shapes[0][-1] else unlike for s, unlike in pairs]
 
 
 # Ways to call the decompositions (`Case.through`).
@@ -148,8 +133,7 @@ def complex_results(function):
 
 
 def cofactor(x):
-    n = x.shape[-1]
-    out = np.empty_like(x)
+    n, out = x.shape[-1], np.empty_like(x)
     for i, j in np.ndindex(n, n):
         minor = np.delete(np.delete(x, i, -2), j, -1)
         out[..., i, j] = (-1) ** (i + j) * in_float32(np.linalg.det)(minor)
@@ -163,8 +147,7 @@ def _matrix_rank(x, rtol=None):
 
 def _norm_samples():
     orders = [1, 2, 3, 2.5, 0.5, -1, -2, -1.5, inf, -inf, 0]
-    axes = [None, 0, -1, (0, 2), (0, 1, 2), (-1,)]
-    draw = {"draw": nonzero}
+    axes, draw = [None, 0, -1, (0, 2), (0, 1, 2), (-1,)], {"draw": nonzero}
     return [
         S(A(5, **draw)), *(S(A(2, 3, 2, **draw), axis=axis) for axis in axes),
         *(S(A(2, 3, 2, **draw), axis=axis, keepdims=True) for axis in axes),
@@ -209,11 +192,8 @@ def _solve_samples():
         ((3, 2, 2), (2, 1)), ((2, 2, 2), (2, 2)),  # a matrix, not two vectors
         ((0, 2, 2), (2, 1)), ((2, 2), (2, 0)),
     ]  # fmt: skip
-    return [
-        *(S(A(*s1, **a), A(*s2)) for s1, s2 in shapes),
-        S(A(2, 2, dtype="float16", **a), F(2)),
-        S(A(2, 2, dtype="float32", **a), A(2, 1, dtype="float16")),
-    ]
+    halves = S(A(2, 2, dtype="float16", **a), F(2)), S(F(2, 2, **a), A(2, 1, dtype="float16"))
+    return [*(S(A(*s1, **a), A(*s2)) for s1, s2 in shapes), *halves]
 
 
 def _torch_solve(torch, x1, x2):
@@ -231,18 +211,14 @@ def _power_samples():
 
 def _cross_samples():
     pairs = [(3,), (3,)], [(2, 3), (2, 3)], [(2, 3), (3,)], [(3,), (2, 3)], [(4, 1, 3), (2, 3)]
-    return [
-        *of_shapes(*pairs, [(0, 3), (3,)]),
-        *of_shapes([(3, 2), (3, 2)], [(4, 3, 1), (3, 2)], axis=-2),
-    ]
+    others = of_shapes([(3, 2), (3, 2)], [(4, 3, 1), (3, 2)], axis=-2)
+    return [*of_shapes(*pairs, [(0, 3), (3,)]), *others]
 
 
 def _diagonal_samples():
     offsets = [0, 1, -1, 2, -2]
-    return [
-        *each("offset", {(3, 4): offsets, (2, 4, 2): offsets, (2, 3): [3, -2]}),
-        *of_shapes([(3, 3)], [(1, 1)], [(0, 3)], [(2, 0, 0)], [(0, 2, 3)]),
-    ]
+    plain = of_shapes([(3, 3)], [(1, 1)], [(0, 3)], [(2, 0, 0)], [(0, 2, 3)])
+    return [*each("offset", {(3, 4): offsets, (2, 4, 2): offsets, (2, 3): [3, -2]}), *plain]
 
 
 def _case(name, samples, reference="", torch=True, draw=None, **options):
@@ -285,7 +261,7 @@ CASES = [
               *torch.broadcast_tensors(x1, x2), dim=axis),
           relative_to="element", sized=lambda n: S(A(max(n // 3, 1), 3), A(max(n // 3, 1), 3))),
     Case("linalg.outer", [
-        *of_shapes([(2,), (3,)], [(1,), (1,)], [(0,), (2,)]), S(F(3), Z(2)),
+        *of_shapes([(2,), (3,)], [(1,), (1,)], [(0,), (2,)]), S(F(3), A(2, draw=integers(0, 5))),
     ], "outer", torch="outer", complex=True, sized=lambda n: S(A(round(n**0.5)), A(round(n**0.5)))),
     _case("diagonal", _diagonal_samples(),
           torch=lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1),

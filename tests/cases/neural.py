@@ -69,22 +69,18 @@ _probabilities = between(0.1, 0.9)
 
 def _binary(draw):
     """Predictions and targets of the same shape, as PyTorch wants them."""
-    shapes = (2, 3), (), (0, 3)
+    others = A(3, draw=_probabilities), 0.25
     return [
-        *(S(A(*shape, draw=draw), A(*shape, draw=_probabilities)) for shape in shapes),
-        *beyond("torch", S(A(2, 3, draw=draw), A(3, draw=_probabilities))),
-        *beyond("torch", S(A(2, 3, draw=draw), 0.25)),
+        *(S(A(*s, draw=draw), A(*s, draw=_probabilities)) for s in ((2, 3), (), (0, 3))),
+        *beyond("torch", *(S(A(2, 3, draw=draw), target) for target in others)),
         S(F(2, 3, draw=draw), Z(2, 3, below=2)),
     ]
 
 
-_WEIGHT_AND_BIAS = A(2, 3), A(2)
 _LINEAR = [
-    *(S(A(*shape), *_WEIGHT_AND_BIAS) for shape in ((4, 3), (3,), (2, 2, 3), (1, 3), (0, 3))),
-    *of_shapes([(4, 3), (2, 3)], [(4, 1), (1, 1), (1,)]),
-    *of_shapes([(4, 0), (2, 0), (2,)], [(4, 3), (0, 3), (0,)]),
-    S(A(4, 3), A(2, 3), None),
-    S(Z(4, 3), F(2, 3), F(2)),
+    *(S(A(*shape), A(2, 3), A(2)) for shape in ((4, 3), (3,), (2, 2, 3), (1, 3), (0, 3))),
+    *of_shapes([(4, 3), (2, 3)], [(4, 1), (1, 1), (1,)], [(4, 0), (2, 0), (2,)]),
+    *[*of_shapes([(4, 3), (0, 3), (0,)]), S(A(4, 3), A(2, 3), None), S(Z(4, 3), F(2, 3), F(2))],
 ]
 
 
@@ -94,8 +90,7 @@ def _huber(x, target, *, delta=1.0, divisor=1.0):
 
 
 def _torch_huber(torch, x, target, *, delta=1.0, divisor=1.0):
-    losses = torch.nn.functional.huber_loss(x, target, delta=delta, reduction="none")
-    return losses / divisor
+    return torch.nn.functional.huber_loss(x, target, delta=delta, reduction="none") / divisor
 
 
 CASES = [

@@ -50,11 +50,10 @@ def _torch(kind):
         states = [(zeros if s is None else s)[None] for s in states]
         if (b_ih is None) != (b_hh is None):
             b_ih, b_hh = (w_ih.new_zeros(len(w_ih)) if b is None else b for b in (b_ih, b_hh))
-        parameters = [p for p in (w_ih, w_hh, b_ih, b_hh) if p is not None]
         out, *last = getattr(torch, f"{kind}_{nonlinearity}" if nonlinearity else kind)(
             x.flip(0) if reverse else x,
             tuple(states) if kind == "lstm" else states[0],
-            parameters,
+            [p for p in (w_ih, w_hh, b_ih, b_hh) if p is not None],
             b_ih is not None,
             *(1, 0.0, False, False, False),  # layers, dropout, train, bidirectional, batch_first
         )

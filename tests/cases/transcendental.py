@@ -29,10 +29,8 @@ def _branch_cut(*sides):
     return beyond("torch", kink(list(points), gradients=(list(gradients),)))
 
 
-_any = between(-1.2, 1.2)
-_within_1 = between(-0.9, 0.9)
-_above_1 = between(1.2, 3.0)
-_third = 1j / np.sqrt(3)
+_any, _within_1 = between(-1.2, 1.2), between(-0.9, 0.9)
+_above_1, _third = between(1.2, 3.0), 1j / np.sqrt(3)
 
 CASES = [
     # Exponentials and logarithms
