@@ -234,7 +234,7 @@ def assert_close(
         dtypes are not compared.
     rtol, atol: elements agree if ``|actual - expected| <= atol + rtol * |expected|``. By default
         both fit the lower of the two precisions: 1e-2 for bfloat16, 1e-3 for float16, 1e-5 for
-        float32, 1e-9 for float64 and Python numbers, and 0 if both are integers or bools.
+        float32, 1e-9 for float64, Python's floats and lists, and 0 if both are integers or bools.
     equal_nan: whether nan agrees with nan.
     """
     tolerances = [_tolerance(x) for x in (actual, expected)]
@@ -410,7 +410,7 @@ def _flat(x):
     """The elements as a flat list of Python numbers, and the shape."""
     if not isinstance(x, Tensor):
         x = adopt(x) if hasattr(x, "shape") else x
-        if type(x) not in namespace_of:
+        if type(x) not in namespace_of and not isinstance(x, int):
             x = asarray(x, dtype=complex128 if _has_complex(x) else float64)
         x = asarray(x)
     values = [x.detach().tolist()]
@@ -428,5 +428,5 @@ _TOLERANCES = {"bfloat16": 1e-2, "float16": 1e-3, "float32": 1e-5, "complex64": 
 
 
 def _tolerance(x):
-    name = str(getattr(x, "dtype", "float64")).split(".")[-1]
+    name = str(getattr(x, "dtype", "int" if isinstance(x, int) else "float64")).split(".")[-1]
     return 0.0 if "int" in name or "bool" in name else _TOLERANCES.get(name, 1e-9)

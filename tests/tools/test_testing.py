@@ -225,7 +225,7 @@ def test_other_values_fail():
     for a, b, message in (
         (np.zeros((2, 3)), np.zeros(3), r"shapes differ: \(2, 3\), expected \(3,\)"),
         (wrong, X, r"2 of 6 .*at \(1, 2\): 9.0, expected -0.75"),
-        (np.array([1, 2]), np.array([1, 3]), None),
+        (np.array([1, 2]), np.array([1, 3]), None), (2**60, 2**60 + 1, None),
         ([inf], [1.0], None), ([1.0], [inf], None), ([inf], [-inf], None), ([nan], [1.0], None),
     ):  # fmt: skip
         with pytest.raises(AssertionError, match=message):
