@@ -581,7 +581,7 @@ def _is_plain(kind):
 @functools.cache
 def _is_read_by_name(kind):
     """Whether no library reads attributes of instances without naming them, as copying does."""
-    rooms = {module_of(base) for base in kind.__mro__ if base not in (object, Module)}
+    rooms = {module_of(base) for base in kind.__mro__ if base not in Module.__mro__}
     is_special = _has(kind, "__dataclass_fields__") or _has(kind, "__match_args__")
     return not is_special and all(is_own(room) or room in ("abc", "typing") for room in rooms)
 
