@@ -114,9 +114,6 @@ class Exactly:
     def __eq__(self, other):
         return type(other) is Exactly and same(self.value, other.value)
 
-    def __hash__(self):
-        return hash((type(self.value), self.value))
-
 
 def keys_of(x):
     """The keys of a dict, or the items of a tuple or a set, in order, to be compared exactly."""

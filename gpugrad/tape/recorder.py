@@ -150,18 +150,19 @@ class Recorder:
 
     def compute(self, function, args):
         """Call ``function`` on numbers; returns a `Number` that each run of the tape computes."""
-        real, noted, known = [*args], [*args], function
-        for i, x in enumerate(args):  # without calls, each of which the witness would see
-            kind = type(x)
-            if kind in NUMBERS:
-                real[i], noted[i] = x.value, x.var
-            known = known, kind, noted[i] if kind is not float else x.hex()
-        value = function(*real)
+        value = function(*[x.value if type(x) in NUMBERS else x for x in args])
         if thread.recorder is not self:
             return value
+        noted, known = self._noted_numbers(function, args)
         if (var := self._numbers.get(known)) is None:
-            var = self._numbers[known] = self._computed(Call(function, tuple(noted), {}))
+            var = self._numbers[known] = self._computed(Call(function, noted, {}))
         return self._number(var, value)
+
+    def _noted_numbers(self, function, args):
+        """What the tape has in the places of numbers, and a key for equal calls."""
+        noted = tuple([x.var if type(x) in NUMBERS else x for x in args])
+        values = [x.hex() if type(x) is float else x for x in noted]
+        return noted, (function, *map(type, args), *values)
 
     def _computed(self, call):
         """The number that a call computes, which each run makes before all array calls."""
@@ -176,13 +177,10 @@ class Recorder:
         """
         if thread.recorder is not self:
             return outcome
-        noted, known = [*args], function
-        for i, x in enumerate(args):
-            noted[i] = x.var if type(x) is Number else x
-            known = known, type(x), noted[i]
+        noted, known = self._noted_numbers(function, args)
         if known not in self._conditions:
             self._conditions.add(known)
-            self.conditions.append((function, tuple(noted), outcome))
+            self.conditions.append((function, noted, outcome))
         return outcome
 
     # Random numbers

@@ -195,14 +195,11 @@ class Stage:
             recorder.stop("it steps a scheduler that compile cannot see")
         elif not all(isinstance(x, SIMPLE) for x in (*args, *kwargs.values())):
             recorder.stop("a scheduler reads a value that the function computes")
-        self.recorder.is_scheduling, recorder.has_scheduled = (
-            True,
-            recorder.has_scheduled or is_step,
-        )
+        recorder.is_scheduling, recorder.has_scheduled = True, recorder.has_scheduled or is_step
         try:
             return method(*args, **kwargs)
         finally:
-            self.recorder.is_scheduling = False
+            recorder.is_scheduling = False
             recorder.afterwards += [(method, args, kwargs)] if is_step else []
 
     def check_schedules(self, guards):

@@ -54,9 +54,6 @@ class Traced:
     def astype(self, dtype):
         return self.recorder.call(self.recorder.backend.xp.astype, (self, dtype))
 
-    def __array_namespace__(self, *, api_version=None):
-        return namespace_of[self.recorder.kind]
-
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         if method == "__call__" and "out" not in kwargs and ufunc.nout == 1:
             return self.recorder.call(ufunc, inputs, kwargs)

@@ -88,8 +88,6 @@ class Witness:
     def __init__(self, recorder, own):
         self.recorder, self._own = recorder, own
         self.codes, self.called = {}, {}
-        # Whether functions in C only compute; methods are found by their class and name.
-        self._known = {}
 
     def __enter__(self):
         if sys.getprofile() is None:
@@ -131,20 +129,11 @@ class Witness:
                     called[number] = known.code
             elif event == "c_call":
                 known = codes.get(id(frame.f_code))
-                if known is None or not known.is_inside or function in _EFFECTS:
-                    self._called(frame, function)
+                is_judged = known is None or not known.is_inside or function in _EFFECTS
+                if is_judged and not computes(function):
+                    self._look(frame, function)
 
         return see
-
-    def _called(self, frame, function):
-        """Judge the call of a function or a method in C."""
-        owner = function.__self__
-        kind = owner if isinstance(owner, type) else type(owner)
-        key = function if kind is types.ModuleType else (kind, function.__name__)
-        if (known := self._known.get(key)) is None:
-            known = self._known[key] = computes(function)
-        if not known:
-            self._look(frame, function)
 
     def _look(self, frame, called):
         """Stop the recorder if the program itself or gpugrad has made this call.
