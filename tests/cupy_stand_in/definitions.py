@@ -98,8 +98,7 @@ def agree(got, expected, dtype, along=None, near=NEAR):
 
 def both(op, part, *inputs, along=None, **static):
     """The twin's results, which agree with those of the definition."""
-    dtype = inputs[0].dtype
-    got = by_twin(op, part, *inputs, **static)
+    dtype, got = inputs[0].dtype, by_twin(op, part, *inputs, **static)
     agree(got, by_definition(op, part, *inputs, **static), dtype, along)
     return got
 

@@ -69,8 +69,7 @@ owners["cupy.cuda.cublas"] = cublas()
 owners["cupyx.scipy.special"] = importlib.import_module("cupyx.scipy.special")
 for name in CLASSES.split():
     owners[name] = attrgetter(name.removeprefix("cupy."))(owners["cupy"])
-requested = json.loads(sys.stdin.read() or "{}")
-described = {}
+requested, described = json.loads(sys.stdin.read() or "{}"), {}
 for path, owner in owners.items():
     names = [n for n in requested.get(path, public_names(owner)) if hasattr(owner, n)]
     described[path] = {n: parameters(getattr(owner, n), n) for n in names}

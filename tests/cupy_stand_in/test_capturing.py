@@ -31,14 +31,11 @@ def replay(graph):
     return [x.get() for x in graph.kept]
 
 
-@pytest.mark.parametrize(
-    "refused",
-    [
-        *[lambda x: x.get(), lambda x: float(x[0, 0]), lambda x: x[x > 0]],
-        *[lambda x: cupy.asarray(np.ones(2)), lambda x: x.set(np.ones(x.shape))],
-        lambda x: cupy.stack([x] * 9),  # with a table from the host
-    ],
-)
+@pytest.mark.parametrize("refused", [
+    lambda x: x.get(), lambda x: float(x[0, 0]), lambda x: x[x > 0],
+    lambda x: cupy.asarray(np.ones(2)), lambda x: x.set(np.ones(x.shape)),
+    lambda x: cupy.stack([x] * 9),  # with a table from the host
+])  # fmt: skip
 def test_what_is_refused_spoils_the_capture(refused):
     x = cupy.ones((2, 2))
     with pytest.raises(RuntimeError, match="captur"):
@@ -72,8 +69,7 @@ CALL_BY_CALL = {
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("why, function", CALL_BY_CALL.items())
 def test_a_function_says_why_it_runs_call_by_call(why, function):
-    compiled = gg.compile(function)
-    wide = on("cuda", [[1.0, 2, 3, 4], [5, 6, 7, 8]])
+    compiled, wide = gg.compile(function), on("cuda", [[1.0, 2, 3, 4], [5, 6, 7, 8]])
     for k in range(4):
         x, y = on("cuda", [[2.0, 1], [0, 4 + k]]), wide[:, ::2] if "memory" in why else wide
         found, expected = compiled(x, y), function(x, y)
@@ -91,11 +87,9 @@ def test_a_program_runs_on_the_device_of_its_arrays(name):
     def function(x):
         return (x @ x if name == "a graph" else gg.linalg.inv(x)) * w + gg.ones(2, device="cuda:1")
 
-    w = on("cuda:1", 3.0).requires_grad_()
-    compiled = gg.compile(function)
+    w, compiled = on("cuda:1", 3.0).requires_grad_(), gg.compile(function)
     for k in range(5):
-        x = on("cuda:1", [[2.0, 1], [0, 4 + k]]).requires_grad_()
-        grads = []
+        x, grads = on("cuda:1", [[2.0, 1], [0, 4 + k]]).requires_grad_(), []
         for f in (compiled, function):
             y = f(x)
             assert y.device == "cuda:1"
@@ -118,8 +112,7 @@ def test_arrays_on_several_devices_are_not_compiled():
 def test_the_usual_pool_leaves_memory_for_a_graph(available, monkeypatch):
     monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", lambda: (available, 1 << 33))
     cupy.empty(100_000)  # freed at once
-    pool = cupy.get_default_memory_pool()
-    double = gg.compile(lambda x: x * 2)
+    pool, double = cupy.get_default_memory_pool(), gg.compile(lambda x: x * 2)
     for _ in range(2):
         double(on("cuda", [1.0]))
     assert [program.call_by_call for program in double._programs] == [None]
@@ -189,17 +182,16 @@ def test_products_of_a_warm_up_take_turns_with_launches():
 
 def test_waiting_for_the_device_waits_for_a_capture():
     """CUDA would refuse it, and spoil the capture."""
-    threads, found = [], []
+    found = []
+    thread = Thread(target=lambda: found.append(gg.cuda.synchronize()))
 
     def work():
-        threads.append(Thread(target=lambda: found.append(gg.cuda.synchronize())))
-        threads[-1].start()
-        threads[-1].join(0.1)
-        assert threads[-1].is_alive()
+        thread.start()
+        thread.join(0.1)
+        assert thread.is_alive()
         return []
 
     graphs.Graph(work, warm_up=lambda: None)
-    (thread,) = threads
     thread.join()
     assert found == [None]
 
@@ -233,15 +225,13 @@ def test_a_capture_that_another_thread_has_spoilt_is_repeated(spoilt):
 
 @pytest.mark.parametrize("why", ["spoilt", "memory"])
 def test_a_program_that_could_not_be_captured_is_tried_again(why, monkeypatch):
-    attempts = []
-    begin = cupy.cuda.Stream.begin_capture
+    attempts, begin = [], cupy.cuda.Stream.begin_capture
 
     def begin_capture(self, mode=None):
         begin(self, mode)
         in_a_thread(cupy.cuda.Device().synchronize)
 
-    make = graphs.Graph.__init__
-    total = on("cuda", np.zeros(1 << 20))
+    make, total = graphs.Graph.__init__, on("cuda", np.zeros(1 << 20))
 
     @gg.compile
     def add(x):
@@ -284,9 +274,8 @@ def test_a_program_that_could_not_be_captured_is_tried_again(why, monkeypatch):
 def test_a_graph_that_is_gone_while_another_is_captured_is_freed_later():
     """To free its memory while a stream is captured may wait for the device."""
     x = cupy.ones(1000)
-    holder = [graphs.Graph(lambda: [x + 1], lambda: x + 1)]
+    holder, totals = [graphs.Graph(lambda: [x + 1], lambda: x + 1)], []
     pool = holder[0]._pool
-    totals = []
 
     def work():
         in_a_thread(holder.clear)
@@ -294,8 +283,7 @@ def test_a_graph_that_is_gone_while_another_is_captured_is_freed_later():
         return []
 
     graphs.Graph(work, warm_up=lambda: None)
-    assert totals == [8192]
-    assert pool.total_bytes() == 0
+    assert (totals, pool.total_bytes()) == ([8192], 0)
 
 
 def test_memory_that_is_exhausted_while_capturing(monkeypatch):
@@ -311,15 +299,12 @@ def test_memory_that_is_exhausted_while_capturing(monkeypatch):
             monkeypatch.setattr(cupy.cuda.memory, "CAPACITY", cupy.cuda.memory.taken(0))
             with pytest.raises(MemoryError, match="allocating 16,384 bytes") as caught:
                 cupy.zeros(2000)
-            states.append(graph_pool().free_bytes())
+            states.append(cupy.cuda.memory.current_pool().free_bytes())
             monkeypatch.undo()
             raise ValueError("zeros") from caught.value
         second = x + 2
         assert second.data.ptr == address
         return [second, cupy.zeros(2000)]
-
-    def graph_pool():
-        return cupy.cuda.memory.current_pool()
 
     graph = graphs.Graph(work, warm_up=lambda: None)
     assert states == [8192]
@@ -363,8 +348,7 @@ def test_no_kernel_is_compiled_while_capturing(layout, monkeypatch):
         "reversed": memory[60:0:-1].reshape(6, 10)[::-1],
         "steps": memory[:120].reshape(6, 20)[:, ::2],
     }[layout]
-    host = gg.tensor(view.get(), requires_grad=True)
-    x = gg.asarray(view).requires_grad_()
+    host, x = gg.tensor(view.get(), requires_grad=True), gg.asarray(view).requires_grad_()
     assert x.array.data.ptr == view.data.ptr
 
     def step_of(x, y):
@@ -374,6 +358,5 @@ def test_no_kernel_is_compiled_while_capturing(layout, monkeypatch):
     for _ in range(5):
         np.testing.assert_allclose(run().item(), eager().item(), rtol=1e-5)
     assert run.program().call_by_call is None
-    assert x.array.data.ptr == view.data.ptr
-    assert {*compiled} == {False}
+    assert (x.array.data.ptr, {*compiled}) == (view.data.ptr, {False})
     np.testing.assert_allclose(view.get(), host.detach().numpy(), rtol=1e-5)

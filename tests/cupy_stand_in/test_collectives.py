@@ -45,11 +45,8 @@ def _forget_calls():
 
 
 def test_a_stream_of_its_own():
-    group = Alone()
-    x = cupy.arange(4.0)
-    out = cupy.zeros((1, 4))
+    group, x, x2, out = Alone(), cupy.arange(4.0), cupy.arange(4.0), cupy.zeros((1, 4))
     pending = group.collectives.all_gather(x, out)
-    x2 = cupy.arange(4.0)
     second = group.collectives.all_reduce(x2)
     (stream,) = {stream for *_, stream in nccl._calls}
     assert stream != cupy.cuda.get_current_stream().ptr
@@ -70,8 +67,7 @@ def test_gradients_are_reduced_without_waiting_for_the_device(monkeypatch):
     reducer = _Reducer([*model.parameters()], 80, None)
     reducer.listen_to_all()
     x = gg.ones((2, 4), device="cuda:0")
-    loss = model(x).sum()
-    before = len(reads)
+    loss, before = model(x).sum(), len(reads)
     loss.backward()
     assert len(reads) == before
     assert [(name, count) for name, count, _ in nccl._calls] == [("allReduce", 20)] * 2

@@ -1,5 +1,7 @@
 """The CUDA twin of attention on the stand-in for CuPy equals the definition."""
 
+from itertools import product
+
 import cupy
 import numpy as np
 import pytest
@@ -27,12 +29,9 @@ def some(*shape):
     return out
 
 
-def check(
-    shapes, mask=None, dtype="float32", wanted=None, dropout=(0.0, (0, 0)), turned=(), **given
-):
+def check(shapes, mask=None, dtype="float32", wanted=None, dropout=(0, (0, 0)), turned=(), **given):
     """Compare the value and the cotangents with the definition's, of the same rounded inputs."""
-    dtype = dtype_of(dtype)
-    static = {"is_causal": False, "scale": None} | given
+    dtype, static = dtype_of(dtype), {"is_causal": False, "scale": None} | given
     arrays = [drawn(*shape, seed=i).astype(dtype) for i, shape in enumerate(shapes)]
     arrays = [x.swapaxes(*turned).copy().swapaxes(*turned) if turned else x for x in arrays]
     has_slope = mask is not None and mask.dtype.kind == "f"
@@ -88,22 +87,17 @@ CASES = [
     *[(QUERIES, {"is_causal": is_causal, "scale": 0.4}) for is_causal in (False, True)],
     *[
         (QUERIES, {"is_causal": is_causal, "dropout": (p, (5, 2**63 + 1))})
-        for is_causal in (False, True)
-        for p in (0.3, 1.0)
+        for is_causal, p in product((False, True), (0.3, 1.0))
     ],
     *[
         (SMALL, {"is_causal": is_causal, "mask": mask})
-        for is_causal in (False, True)
-        for shape in MASKS
+        for is_causal, shape in product((False, True), MASKS)
         for mask in (some(*shape), drawn(*shape))[: 1 + (shape[-1] > 1)]
     ],
     # A block computes one slice of the features of its results.
-    (SLICES, {"mask": drawn(2, 1, 70), **DROPPED}),
-    (SLICES, {"mask": some(5, 70), **CAUSAL}),
-    (SHARED, CAUSAL),
-    (SHARED, {"mask": some(2, 2, 3, 20, 30), "dropout": (0.3, (1, 2))}),
-    (LEADING, CAUSAL),
-    (LEADING, {"mask": drawn(2, 1, 1, 3, 1, 2, 1, 5, 6)}),
+    *[(SLICES, {"mask": drawn(2, 1, 70), **DROPPED}), (SLICES, {"mask": some(5, 70), **CAUSAL})],
+    *[(SHARED, CAUSAL), (SHARED, {"mask": some(2, 2, 3, 20, 30), "dropout": (0.3, (1, 2))})],
+    *[(LEADING, CAUSAL), (LEADING, {"mask": drawn(2, 1, 1, 3, 1, 2, 1, 5, 6)})],
 ]
 LENGTHS = (1, 1), (1, 130), (130, 1), (16, 16), (64, 64), (65, 129)
 IN_FLOAT32 = [
@@ -165,8 +159,7 @@ class TestTwin:
 
     def test_values_that_are_not_finite(self):
         x = drawn(2, 40, 4).astype("float32")
-        x[0, 3] = np.nan
-        x[1, 2, 1] = np.inf
+        x[0, 3], x[1, 2, 1] = np.nan, np.inf
         assert_forward([x] * 3, atol=1e-5)
 
 
@@ -192,15 +185,10 @@ def test_older_devices(shared, features, dtype, monkeypatch):
     check(shapes, drawn(75), dtype, is_causal=True, dropout=(0.4, (1, 2)))
 
 
-@pytest.mark.parametrize(
-    "names, result",
-    [
-        ("float32 float64 float64", "float64"),
-        ("float16 float32 float16", "float32"),
-        ("float16 float16 bfloat16", "float32"),
-        ("int32 int32 float16", "float16"),
-    ],
-)
+@pytest.mark.parametrize("names, result", [
+    ("float32 float64 float64", "float64"), ("float16 float32 float16", "float32"),
+    ("float16 float16 bfloat16", "float32"), ("int32 int32 float16", "float16"),
+])  # fmt: skip
 def test_several_dtypes(names, result, bfloat16):
     """They are promoted to that of the result, and the gradients have those of their inputs."""
     arrays = [(2 * drawn(2, 5, 4, seed=i)).astype(dtype_of(x)) for i, x in enumerate(names.split())]

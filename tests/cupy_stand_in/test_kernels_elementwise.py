@@ -78,8 +78,7 @@ def test_rules(op, part, dtype):
     near, op, (inputs, g) = NEAR[dtype.name], op.op, operands(op, dtype)
     values = dict(zip(op.inputs, inputs, strict=True))
     values["out"] = by_definition(op, "forward", *inputs).astype(dtype)
-    rule = op.twins["cupy"][part]
-    expected = []
+    rule, expected = op.twins["cupy"][part], []
     for name in op.inputs if part == "together" else [part]:
         kept = [values[x] for x in kept_names(op.rules[name])]
         expected.append(by_definition(op, name, g, *kept))
@@ -111,17 +110,13 @@ def test_forwards(op, dtype, monkeypatch):
         check(*[x[start:] for x in inputs])
     x = inputs[0][60:180].reshape(6, 20)
     number = x[0, :1].reshape(())
-    others = [(o,) for o in (2, 0.5, True, x[:1, :1], number)] if len(inputs) == 2 else [()]
-    for other in others:
-        check(x, *other)
-        check(x.T, *other)
     if len(inputs) == 1:
-        check(x.reshape(2, 3, 20).swapaxes(0, 1))
-        check(x[:0])
+        given = [(x,), (x.T,), (x.reshape(2, 3, 20).swapaxes(0, 1),), (x[:0],)]
     else:
-        check(x.T, x.T)
-        for first in (number, 2, -0.5):
-            check(first, x)
+        given = [(y, other) for y in (x, x.T) for other in (2, 0.5, True, x[:1, :1], number)]
+        given += [(x.T, x.T), *((first, x) for first in (number, 2, -0.5))]
+    for operands_ in given:
+        check(*operands_)
 
 
 def test_guarded_or_not():
@@ -202,8 +197,8 @@ def test_copies_of_broadcast_arrays(name, monkeypatch):
         *[(x[:, :, ::2, None], (2, 3, 2, 3)), (x[:0, :, :, None], (0, 3, 4, 5))],
         (cupy.broadcast_to(x[:1, :, ::2], (1, 3, 2)), (1, 3, 2)),
     ):
-        for copied in (loader.copy, lambda view: gg.asarray(view, copy=True).array):
-            out = copied(cupy.broadcast_to(source, target))
+        view = cupy.broadcast_to(source, target)
+        for out in loader.copy(view), gg.asarray(view, copy=True).array:
             assert out.flags.c_contiguous
             assert_array_equal(out.get(), np.broadcast_to(source.get(), target), strict=True)
 
@@ -250,8 +245,7 @@ def test_joined_arrays(dtype, monkeypatch):
     units.clear()
     for others in ([x.T for x in parts], [*parts, parts[0].astype("complex64")]):  # left to CuPy
         assert xp.concat(others, axis=0).shape[0] == sum(len(x) for x in others)
-    assert xp.concat(parts, axis=None).shape == (72,)
-    assert units == set()
+    assert (xp.concat(parts, axis=None).shape, units) == ((72,), set())
     for join, arrays, axis in (
         *[(xp.concat, [*parts, x], axis) for x, axis in ((parts[0][:1], 1), (parts[0][0], 0))],
         *[(xp.stack, [*parts, parts[0][:1]], 0), (xp.concat, parts, 2), (xp.stack, parts, 3)],

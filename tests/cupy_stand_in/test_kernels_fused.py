@@ -36,10 +36,8 @@ def numbers(dtype):
     limits = library.finfo(getattr(library, dtype))
     tiny = limits.smallest_subnormal
     some = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, 2, -2.5, 3.7, 1e-3, 11]
-    return np.array(
-        [*some, tiny, -tiny, limits.smallest_normal, limits.max, -limits.max],
-        getattr(library, dtype),
-    )
+    some += [tiny, -tiny, limits.smallest_normal, limits.max, -limits.max]
+    return np.array(some, getattr(library, dtype))
 
 
 PRECISION = {"float64": 1e-15, "float32": 5e-7, "float16": 2e-3, "bfloat16": 1.6e-2}
@@ -98,9 +96,8 @@ def check(result, expected, name, exact):
         if result.dtype.char in "fd":
             assert np.array_equal(*[np.signbit(x)[~np.isnan(wide[0])] for x in wide]), name
     else:
-        np.testing.assert_allclose(
-            *wide, rtol=PRECISION[result.dtype.name], atol=1e-40, err_msg=name
-        )
+        near = {"rtol": PRECISION[result.dtype.name], "atol": 1e-40}
+        np.testing.assert_allclose(*wide, **near, err_msg=name)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -158,9 +155,8 @@ def test_bytes():
     with traffic() as launches:
         found = call.function(*[arrays[value] for value in call.args])
     check(found, result, "chain", exact=True)
-    assert len(launches) == 1
-    least = sum(a.nbytes for a in (x, y, b, result))
-    assert launches[0].read + launches[0].written <= 1.1 * least
+    least, (launch,) = sum(a.nbytes for a in (x, y, b, result)), launches
+    assert launch.read + launch.written <= 1.1 * least
 
 
 def check_compiled(function, *arrays, launches, near=1e-6):
@@ -200,18 +196,13 @@ def summed(x):
     return y / gg.sum(y, axis=0), y * 2
 
 
-@pytest.mark.parametrize(
-    "function, shapes, launches",
-    [
-        (lambda x: 0.5 * x * (1 + gg.tanh(0.797885 * (x + 0.044715 * x * x * x))), [(16, 33)], 1),
-        (lambda x, y, z, one: (x + y) * z - one, [(5, 1, 8), (8,), (4, 1), ()], 2),  # broadcast
-        (chosen, [(6, 7), (6, 7)], 1),
-        # The bias is added in place, by a call that is part of a kernel like any other.
-        (lambda x, w, b: gg.relu(gg.linear(x, w, b)) + 1, [(6, 4), (3, 4), (3,)], 2),
-        (overwritten, [(4, 5)], 6),
-        (summed, [(50, 7)], 2),
-    ],
-)
+@pytest.mark.parametrize("function, shapes, launches", [
+    (lambda x: 0.5 * x * (1 + gg.tanh(0.797885 * (x + 0.044715 * x * x * x))), [(16, 33)], 1),
+    (lambda x, y, z, one: (x + y) * z - one, [(5, 1, 8), (8,), (4, 1), ()], 2),  # broadcast
+    # The bias is added in place, by a call that is part of a kernel like any other.
+    (lambda x, w, b: gg.relu(gg.linear(x, w, b)) + 1, [(6, 4), (3, 4), (3,)], 2),
+    (chosen, [(6, 7), (6, 7)], 1), (overwritten, [(4, 5)], 6), (summed, [(50, 7)], 2),
+])  # fmt: skip
 def test_kernels_of_a_function(function, shapes, launches):
     arrays = [np.roll(normal(*shape), k) for k, shape in enumerate(shapes)]
     check_compiled(function, *arrays, launches=launches)
@@ -247,19 +238,12 @@ def random_program(rng):
         elif kind == 1:
             u[k % 3] = v[k % 2]
         return [
-            lambda: u * 1.5,
-            lambda: u + 1,
-            lambda: u + v,
-            lambda: gg.where(u > v, u, -v),
-            lambda: gg.tanh(u) * v,
-            lambda: gg.maximum(u - b, 0.5) * c,
-            lambda: u.T * 2,
-            lambda: u / (1 + gg.abs(v)),
-            lambda: u - gg.sum(v, axis=0),
+            *[lambda: u * 1.5, lambda: u + 1, lambda: u + v, lambda: gg.where(u > v, u, -v)],
+            *[lambda: gg.tanh(u) * v, lambda: gg.maximum(u - b, 0.5) * c, lambda: u.T * 2],
+            *[lambda: u / (1 + gg.abs(v)), lambda: u - gg.sum(v, axis=0)],
             lambda: gg.reshape(gg.reshape(u, (-1,)) * 0.5, u.shape),
-            lambda: gg.matmul(u, v.T)[:, :1] * u,
+            *[lambda: gg.matmul(u, v.T)[:, :1] * u, lambda: u[::-1] + v],
             lambda: gg.astype(gg.astype(u, gg.float64) * 2, gg.float32),
-            lambda: u[::-1] + v,
         ][kind]()
 
     def f(x, b, c):

@@ -42,10 +42,8 @@ def step(loss=entropy, between=lambda h, weight, bias, value: (value, [])):
         h = gg.linear(x, *leaves)
         value = loss(h, labels)
         of, more = between(h, *leaves, value)
-        return [
-            y.detach()
-            for y in (value, *gg.autograd.grad(of, leaves, g if of.ndim else None), *more)
-        ]
+        grads = gg.autograd.grad(of, leaves, g if of.ndim else None)
+        return [y.detach() for y in (value, *grads, *more)]
 
     return f
 
@@ -56,16 +54,12 @@ def test_cross_entropy(reduction, shape):
     check(step(partial(entropy, reduction=reduction)), *given(*shape), names=["gemm", BOTH, "gemm"])
 
 
-@pytest.mark.parametrize(
-    "shape, dtype, names, near",
-    [
-        ((40, 10), "float16", [], 4e-3),
-        ((40, 10), "float64", [], 1e-12),
-        ((5000, 3), "float32", ["count_labels"], 1e-4),  # which several blocks count
-        ((900, 300), "float32", ["sum_rows"], 1e-4),  # more than a block can add up
-        ((3, 8200), "float32", ["add", "sum_rows"], 1e-4),  # more columns than registers
-    ],
-)
+@pytest.mark.parametrize("shape, dtype, names, near", [
+    ((40, 10), "float16", [], 4e-3), ((40, 10), "float64", [], 1e-12),
+    ((5000, 3), "float32", ["count_labels"], 1e-4),  # which several blocks count
+    ((900, 300), "float32", ["sum_rows"], 1e-4),  # more than a block can add up
+    ((3, 8200), "float32", ["add", "sum_rows"], 1e-4),  # more columns than registers
+])  # fmt: skip
 def test_other_sizes(shape, dtype, names, near):
     check(step(), *given(*shape, dtype=dtype), names=["gemm", BOTH, "gemm", *names], near=near)
 
@@ -74,8 +68,8 @@ def test_losses_of_rows():
     def each(h, labels):
         return gg.cross_entropy(h, labels, reduction="none")
 
-    names = ["gemm", "astype", BOTH, "gemm"]  # astype: a copy of the cotangent, a column
-    check(step(each), *given(9, 5), names=names)
+    # astype: a copy of the cotangent, a column
+    check(step(each), *given(9, 5), names=["gemm", "astype", BOTH, "gemm"])
 
 
 def test_logits_that_are_needed():
@@ -96,8 +90,7 @@ def test_a_bias_that_is_changed_first():
 
 def test_a_cotangent_of_the_loss():
     """A cotangent that depends on the loss must come after it."""
-    names = ["gemm", "add", "cross_entropy", "cross_entropy_backward", "gemm", "sum_rows"]
-    names += ["fused"]
+    names = "gemm add cross_entropy cross_entropy_backward gemm sum_rows fused".split()
     check(step(between=lambda h, w, b, value: (value * value, [])), *given(9, 5), names=names)
 
 

@@ -22,6 +22,7 @@ BATCHES = [
     *((2, 3, 5), (1, 2, 1, 1), (3, 2, 4, 4), (5, 3, 7, 3), (9, 2, 32, 16), (2, 1, 70, 67)),
 ]
 GROUPS = [((2, 6, 5), 3), ((3, 8), 2), ((2, 4, 3, 200), 4), ((2, 4, 8), 1)]
+RMS_SHAPES = (3, 33), (2, 3, 516), (5,), (2, 1030)
 AFFINE = [(True, True), (True, False), (False, True), (False, False)]
 WANTED = [(True, True, True), (True, False, False), (False, True, False), (True, False, True)]
 # The shapes of the inputs and of the parameters, which of these are given, and other arguments.
@@ -32,10 +33,7 @@ CASES = [
         for affine in AFFINE
         for n, s, eps in ((1, (10, 24), 1e-5), (2, (3, 4, 6), 0.5), (3, (2, 3, 4), 1e-5))
     ],
-    *[
-        (RMS, s, s[-1:], (True,), {"ndim": 1, "eps": 0.1})
-        for s in ((3, 33), (2, 3, 516), (5,), (2, 1030))
-    ],
+    *[(RMS, s, s[-1:], (True,), {"ndim": 1, "eps": 0.1}) for s in RMS_SHAPES],
     (RMS, (10, 24), (24,), (False,), {"ndim": 1, "eps": None}),
     (RMS, (3, 4, 6), (4, 6), (True,), {"ndim": 2, "eps": 0.5}),
     *[(GROUP, s, s[1:2], given, {"groups": n, "eps": 1e-5}) for s, n in GROUPS for given in AFFINE],
@@ -164,8 +162,7 @@ class TestBatchNorm:
                 layer.running_mean += 2
             on = gg.tensor(x, dtype=dtype, device=device).requires_grad_()
             with traffic() as launches:
-                out = layer(on)
-                slope = gg.tensor(g, dtype=dtype).to(device)
+                out, slope = layer(on), gg.tensor(g, dtype=dtype).to(device)
                 grads = gg.autograd.grad(out, [on, *layer.parameters()], slope)
             results.append([out, *grads, layer.running_mean, layer.running_var])
             if device == "cuda":
@@ -193,14 +190,11 @@ def test_what_is_left_to_the_definitions():
     x, wide, all_wanted = ones(3, 4), ones(3, 4, dtype="float64"), (True, True, True)
     for op, static, others in (
         (LAYER, {}, [ones(0, 4), ones(4, 0), ones(2, 4097, dtype="float64"), ones(2, 8193)]),
-        (LAYER, {}, [ones(), ones(3, 4, dtype="int64")]),
-        (LAYER, {"ndim": 0}, [x]),
-        (BATCH, {}, [ones(0, 4), ones(4, 0), ones(3)]),
-        (RMS, {}, [ones(0, 4)]),
-        (GROUP, {"groups": 2}, [ones(0, 4)]),
-        (GROUP, {"groups": 1}, [ones(1, 1, 8193)]),
+        (LAYER, {}, [ones(), ones(3, 4, dtype="int64")]), (LAYER, {"ndim": 0}, [x]),
+        (BATCH, {}, [ones(0, 4), ones(4, 0), ones(3)]), (RMS, {}, [ones(0, 4)]),
+        (GROUP, {"groups": 2}, [ones(0, 4)]), (GROUP, {"groups": 1}, [ones(1, 1, 8193)]),
         (GROUP, {"groups": 3}, [x]),
-    ):
+    ):  # fmt: skip
         for other in others:
             assert declines(op, "forward", other, **static)
     for weight in (ones(3), wide[0]):
@@ -248,8 +242,7 @@ class TestRunningStatistics:
         (layer, _), (alone, _) = self.trained("cuda"), self.trained("cuda")
         x = gg.tensor(numbers(9, 4, dtype="float32"), device="cuda", requires_grad=True)
         for keep in (lambda mean: mean.detach(), lambda mean: mean[:], lambda mean: x * mean):
-            mean = layer.running_mean.tolist()
-            kept = keep(layer.running_mean)
+            mean, kept = layer.running_mean.tolist(), keep(layer.running_mean)
             layer(x)
             alone(x)
             assert mean != layer.running_mean.tolist() == alone.running_mean.tolist()

@@ -34,8 +34,7 @@ def test_values(shape, axis, keepdims, dtype):
             assert (out.dtype, out.shape) == (dtype, expected.shape)
             error = np.abs(out.get().astype("float64") - expected)
             assert (error <= near * (sizes if name == "sum" else 4)).all()
-            assert "sum_rows" in names
-            assert "sum" not in names
+            assert {*names} & {"sum_rows", "sum"} == {"sum_rows"}
 
 
 def test_what_is_left_to_cupy():
@@ -62,8 +61,7 @@ def test_nan_and_infinity():
 def test_the_sweep_sums_broadcast_cotangents_so():
     x, row = gg.ones((40, 30), device="cuda"), gg.ones(30, device="cuda", requires_grad=True)
     (g,), names = launched(grad, x + row, [row], x)
-    assert g.tolist() == [40] * 30
-    assert names == ["sum_rows"]
+    assert (g.tolist(), names) == ([40] * 30, ["sum_rows"])
     (g,), names = launched(grad, (x.reshape((2, 20, 30)) + row).sum(), [row])
     assert g.tolist() == [40] * 30
 
@@ -96,12 +94,10 @@ class TestTake:
         out = gg.take(x, gg.asarray(cupy.asarray(indices)), axis=axis)
         g = rng.standard_normal(out.shape).astype(dtype)
         gradient, names = launched(grad, out, [x], gg.asarray(cupy.asarray(g)))
-        assert kernel in names
-        assert "add.at" not in names
+        assert {*names} & {kernel, "add.at"} == {kernel}
         expected = np.zeros(x.shape)
         np.add.at(expected, (*[slice(None)] * (axis % 3), indices), g.astype("float64"))
-        near = 10 * NEAR[dtype.name]
-        got = gradient[0].array.get().astype("float64")
+        near, got = 10 * NEAR[dtype.name], gradient[0].array.get().astype("float64")
         np.testing.assert_allclose(got, expected, rtol=near, atol=near)
 
     def test_other_dtypes_and_empty_arrays(self):
@@ -112,8 +108,7 @@ class TestTake:
 
         indices = gg.tensor([0, 2, 2], device="cuda")
         c, names = gradient(gg.zeros((3, 2), dtype=gg.complex64, device="cuda"), indices)
-        assert c == [[1, 1], [0, 0], [2, 2]]
-        assert names.count("arange") == 0
+        assert (c, names.count("arange")) == ([[1, 1], [0, 0], [2, 2]], 0)
         small = gg.tensor([1, 255], dtype=gg.uint8, device="cuda")
         c, _ = gradient(gg.zeros(1000, device="cuda"), small)
         assert sum(c) == c[1] + c[255] == 2

@@ -104,12 +104,11 @@ def test_rows_of_a_batch_are_one_product(copied):
 
 def test_vectors(copied):
     vector, x = small_integers((5,)), small_integers((2, 3, 4, 5))
-    every_other = small_integers((10,))[::2]
-    for v in vector, every_other, vector[::-1]:
-        for matrices in x[0, 0], x[0], x, transposed(small_integers((2, 3, 5, 4))):
-            for a, b in (matrices, v), (v, transposed(matrices)):
-                calls, copies = multiplied(a, b, copied)
-                assert (len(calls), copies) == (1, v.strides[0] < 0)
+    every_other, stacks = small_integers((10,))[::2], (x[0, 0], x[0], x, x.reshape(2, 3, 5, 4).mT)
+    for v, matrices in itertools.product((vector, every_other, vector[::-1]), stacks):
+        for a, b in (matrices, v), (v, transposed(matrices)):
+            calls, copies = multiplied(a, b, copied)
+            assert (len(calls), copies) == (1, v.strides[0] < 0)
     multiplied(vector, every_other, copied)
 
 
@@ -156,10 +155,9 @@ def test_mixed_dtypes(copied):
 def test_errors():
     for shapes, message in [
         (((2, 3), (4, 5)), r"x1 \(2, 3\) and x2 \(4, 5\) do not align: 3 != 4"),
-        (((2, 3, 4), (3, 4, 5)), "broadcast"),
-        (((), (2, 3)), "not a matrix"),
+        (((2, 3, 4), (3, 4, 5)), "broadcast"), (((), (2, 3)), "not a matrix"),
         (((3,), (4,)), "lengths 3 and 4"),
-    ]:
+    ]:  # fmt: skip
         x1, x2 = map(small_integers, shapes)
         with pytest.raises(ValueError, match=message):
             xp.matmul(x1, x2)

@@ -46,39 +46,26 @@ class TestOnSecondDevice:
     """Everything but ops, with arrays on the second device."""
 
     def test_creation(self):
-        x = gg.ones((2, 3), device="cuda:1")
+        x, there = gg.ones((2, 3), device="cuda:1"), {"device": "cuda:1"}
         assert_on_second(
-            second([1.0, 2]),
-            gg.asarray(np.ones(2), device="cuda:1"),
-            gg.asarray(x, dtype=gg.float16, copy=True),
-            gg.asarray([x[0, 0], 2.0]),
-            gg.tensor(x.array, dtype="float64"),
-            gg.arange(5, device="cuda:1"),
-            gg.eye(3, device="cuda:1"),
-            gg.full((2,), 3, device="cuda:1"),
-            gg.full((2,), x[0, 0]),
-            gg.full_like(x, 2, dtype=gg.int32),
-            gg.zeros_like(x),
-            gg.empty_like(x.array),
-            gg.one_hot(second([0, 1]), 3),
-            gg.fft.fftfreq(4, device="cuda:1"),
-            gg.tril(x),
-            *gg.meshgrid(x[0], x[1]),
+            *(gg.asarray(x, dtype=gg.float16, copy=True), gg.asarray([x[0, 0], 2.0])),
+            *(second([1.0, 2]), gg.asarray(np.ones(2), **there), gg.full((2,), 3, **there)),
+            *(gg.arange(5, **there), gg.eye(3, **there), gg.fft.fftfreq(4, **there)),
+            *(gg.full((2,), x[0, 0]), gg.full_like(x, 2, dtype=gg.int32), gg.zeros_like(x)),
+            *(gg.empty_like(x.array), gg.tensor(x.array, dtype="float64"), gg.tril(x)),
+            *(gg.one_hot(second([0, 1]), 3), *gg.meshgrid(x[0], x[1])),
         )
         assert reads == []
         assert gg.linspace(0, 1, 5, device="cuda:1").tolist() == [0, 0.25, 0.5, 0.75, 1]
 
     def test_random(self):
-        generator = gg.random.Generator(3, device="cuda:1")
+        there, generator = {"device": "cuda:1"}, gg.random.Generator(3, device="cuda:1")
         assert_on_second(
-            gg.random.uniform((5,), device="cuda:1", dtype=gg.float16),
-            gg.random.normal((5,), device="cuda:1"),
-            gg.random.integers(2, 5, (5,), device="cuda:1"),
-            gg.random.permutation(5, device="cuda:1"),
-            generator.permutation(3),
-            generator.uniform((2,), low=-1, high=3),
+            *(gg.random.uniform((5,), **there, dtype=gg.float16), gg.random.normal((5,), **there)),
+            *(gg.random.integers(2, 5, (5,), **there), gg.random.permutation(5, **there)),
+            *(generator.permutation(3), generator.uniform((2,), low=-1, high=3)),
             generator.normal((2,), mean=1.0, std=2.0),
-            gg.vmap(lambda x: generator.permutation(3))(gg.ones(2, device="cuda:1")),
+            gg.vmap(lambda x: generator.permutation(3))(gg.ones(2, **there)),
         )
 
     def test_conversions_and_repr(self):
@@ -95,8 +82,7 @@ class TestOnSecondDevice:
         expected = generator.normal((2,)).tolist()
         loaded = gg.load(path, device="cuda:1")
         assert_on_second(*loaded["x"])
-        assert loaded["x"][0].tolist() == [1, 2]
-        assert gg.load(path)["x"][0].device == "cpu"
+        assert (loaded["x"][0].tolist(), gg.load(path)["x"][0].device) == ([1, 2], "cpu")
         generator.set_state(loaded["random"])
         with pytest.raises(ValueError, match="state is not one of a generator on cuda:1"):
             generator.set_state(gg.random.Generator(3).get_state())
@@ -138,8 +124,7 @@ class TestOnSecondDevice:
         there[1].reset_running_stats()
         moved = nn.Linear(6, 5), nn.ReLU(), nn.Dropout(0.5)
         model = nn.Sequential(*moved, *there, nn.MLP(5, [4, 2])).to("cuda:1")
-        state = model.state_dict()
-        before = [p.tolist() for p in model.parameters()]
+        state, before = model.state_dict(), [p.tolist() for p in model.parameters()]
         nn.CrossEntropyLoss()(model(x), second([0, 1, 1, 0])).backward()
         assert_on_second(x.grad, *state.values(), *(p.grad for p in model.parameters()))
         model.to("cuda:0").load_state_dict(state)
@@ -159,11 +144,10 @@ class TestOnSecondDevice:
                 gg.sqrt(x).sum().backward()
 
     def test_empty_arrays_are_not_one(self):
-        x, p = (gg.zeros((0, 2), device="cuda:1", requires_grad=True) for _ in range(2))
-        y = (x * x).sum()
-        p.grad = gg.zeros_like(p.detach())
-        gg.optim.SGD([p], lr=0.1).step()
+        x = gg.zeros((0, 2), device="cuda:1", requires_grad=True)
+        y, x.grad = (x * x).sum(), gg.zeros_like(x.detach())
         assert grad([y, y], [x])[0].shape == (0, 2)
+        gg.optim.SGD([x], lr=0.1).step()
 
 
 def number_of(stream):
@@ -177,8 +161,7 @@ class TestTransfers:
         with target, source:
             x.to("cuda:1")
         first, last = map(number_of, (source, target))
-        assert waits == [(last, first), (first, last)]
-        assert _array.crossings == [(0, last)]
+        assert (waits, _array.crossings) == ([(last, first), (first, last)], [(0, last)])
 
     def test_copies_of_batches_and_their_uses_are_in_order(self, waits):
         """A copy waits for the stream whose pool its memory is from, and its use for the copy."""
@@ -319,8 +302,7 @@ class TestMemory:
 
     @pytest.fixture
     def limit(self):
-        pool = cupy.get_default_memory_pool()
-        used = self.used()
+        pool, used = cupy.get_default_memory_pool(), self.used()
 
         def set_limit(size):
             with cupy.cuda.Device(1):
@@ -330,8 +312,7 @@ class TestMemory:
         set_limit(None)
 
     def test_too_little_for_an_op(self, limit):
-        before = self.used()
-        x = gg.ones((100, 10), device="cuda:1", requires_grad=True)
+        before, x = self.used(), gg.ones((100, 10), device="cuda:1", requires_grad=True)
         limit(11_000)
         message = (
             r"exp: Out of memory allocating 4,096 bytes \(allocated so far: [\d,]+ bytes, limit "
@@ -349,8 +330,7 @@ class TestMemory:
         assert self.used() == before
 
     def test_too_little_for_a_gradient(self, limit):
-        before = self.used()
-        x = gg.ones((100, 10), device="cuda:1", requires_grad=True)
+        before, x = self.used(), gg.ones((100, 10), device="cuda:1", requires_grad=True)
         loss = gg.exp(gg.exp(x)).sum()
         limit(3 * 4096 + 1024)
         with pytest.raises(MemoryError) as error:
@@ -373,14 +353,11 @@ class CUDAError(RuntimeError):
     __module__ = "cupy_backends.cuda.libs"
 
 
-@pytest.mark.parametrize(
-    "text, meaning",
-    [
-        ("CUBLAS_STATUS_ALLOC_FAILED", r"Of the 8\.00 GiB on cuda:1, .*cuda\.empty_cache\(\)"),
-        ("cudaErrorIllegalAddress: an illegal memory access", "is lost: start it again"),
-        ("CUFFT_INVALID_SIZE", "exp: CUFFT_INVALID_SIZE; given"),
-    ],
-)
+@pytest.mark.parametrize("text, meaning", [
+    ("CUBLAS_STATUS_ALLOC_FAILED", r"Of the 8\.00 GiB on cuda:1, .*cuda\.empty_cache\(\)"),
+    ("cudaErrorIllegalAddress: an illegal memory access", "is lost: start it again"),
+    ("CUFFT_INVALID_SIZE", "exp: CUFFT_INVALID_SIZE; given"),
+])  # fmt: skip
 def test_errors_of_cuda_are_explained(monkeypatch, text, meaning):
     def fail(*args):
         raise CUDAError(text)

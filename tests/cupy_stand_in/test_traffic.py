@@ -104,8 +104,7 @@ def test_windows_of_a_convolution_take_the_memory_of_a_block(monkeypatch):
     weight = gg.zeros((64, 64, 3, 3), device="cuda", requires_grad=True)
     block, memory = 20 << 20, cupy.get_default_memory_pool()
     memory.free_all_blocks()
-    before = memory.used_bytes()
-    out = gg.convolution(x, weight, padding=1)
+    before, out = memory.used_bytes(), gg.convolution(x, weight, padding=1)
     assert memory.total_bytes() - before <= out.array.nbytes + block + 2**20
     g = gg.ones_like(out)
     results = sum(y.array.nbytes for y in (out, g, *grad(out, [x, weight], g)))
@@ -156,9 +155,8 @@ def passes(forward, backward):
 def batch_norm(shape, launches, least, layer=nn.BatchNorm2d, training=True):
     def make(dtype):
         found = layer(shape[1], device="cuda", dtype=dtype).train(training)
-        return lambda x, weight, bias: nn.functional_call(
-            found, {"weight": weight, "bias": bias}, (x,)
-        )
+        call = partial(nn.functional_call, found)
+        return lambda x, weight, bias: call({"weight": weight, "bias": bias}, (x,))
 
     return Layer(make, (shape, shape[1:2], shape[1:2]), launches, passes(*least))
 
@@ -211,6 +209,7 @@ def cell(kind, gates, states):
 
 
 MASK = np.random.default_rng(4).random((96, 96)) < 0.8
+DROPPED = {"dropout_p": 0.2, "dropout_key": (1, 2)}
 IMAGES, QUERIES = (24, 16, 16, 20), [(4, 96, 64)] * 3
 LAYERS = {
     "BatchNorm2d": batch_norm((4, 8, 32, 48), (3, 5), (3, 5)),
@@ -233,9 +232,7 @@ LAYERS = {
     "sum_windows": pooled(gg.sum_windows, (1, 1), size=(2, 2), scale=0.25),
     "attention": of(gg.attention, *QUERIES, launches=(1, 2), least=ONCE),
     "attention, masked and dropped": of(
-        lambda *inputs: gg.attention(
-            *inputs, gg.asarray(MASK, device="cuda"), dropout_p=0.2, dropout_key=(1, 2)
-        ),
+        lambda *inputs: gg.attention(*inputs, gg.asarray(MASK, device="cuda"), **DROPPED),
         *QUERIES, launches=(1, 2), least=ONCE,
     ),
     "softmax": rows(gg.softmax, (64, 1000)),

@@ -61,9 +61,7 @@ class ndarray:
         self._set(values, memptr._array.device, None, memptr._array)
 
     def _set(self, values, device, base, owner=None):
-        self._values = values
-        self.device = device
-        self.base = base
+        self._values, self.device, self.base = values, device, base
         if base is None and owner is None:
             if current_pool() is pool:
                 refuse("an allocation from the pool that everything else uses")
@@ -122,15 +120,10 @@ class ndarray:
     def __cuda_array_interface__(self):
         pointer = self.data.ptr if self.size else 0
         owners[pointer] = self.device.id
-        return {
-            "shape": self.shape,
-            "typestr": self.dtype.str,
-            "descr": self.dtype.descr,
-            "version": 3,
-            "strides": None if self._values.flags.c_contiguous else self.strides,
-            "data": (pointer, False),
-            "stream": get_current_stream().ptr or 1,
-        }
+        kind = {"typestr": self.dtype.str, "descr": self.dtype.descr, "version": 3}
+        strides = None if self._values.flags.c_contiguous else self.strides
+        place = {"data": (pointer, False), "stream": get_current_stream().ptr or 1}
+        return {"shape": self.shape, "strides": strides, **kind, **place}
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         if stream is None or dl_device not in (None, self.__dlpack_device__()) or copy:
@@ -319,7 +312,7 @@ def from_interface(x):
     pointer, _ = interface["data"]
     dtype, shape = np.dtype(interface["typestr"]), interface["shape"]
     values = _values_at(pointer, shape, dtype, interface.get("strides"))
-    return borrowed(values, Device(owners.get(pointer)), x)
+    return lent(values, Device(owners.get(pointer)), x)
 
 
 def _values_at(pointer, shape, dtype, strides):
@@ -333,7 +326,7 @@ def _values_at(pointer, shape, dtype, strides):
     return np.ndarray(shape, dtype, memory, before, strides)
 
 
-def borrowed(values, device, owner):
+def lent(values, device, owner):
     """Return an array over memory that another object owns."""
     out = ndarray.__new__(ndarray)
     out._set(values, device, None, owner)
@@ -361,9 +354,8 @@ _reading("tolist", np.ndarray.tolist)
 
 
 def is_mask(part):
-    return isinstance(part, (bool, np.bool)) or (
-        isinstance(part, np.ndarray) and part.dtype.kind == "b"
-    )
+    has_bools = isinstance(part, np.ndarray) and part.dtype.kind == "b"
+    return has_bools or isinstance(part, (bool, np.bool))
 
 
 def _parts(key):
@@ -423,8 +415,7 @@ def made(compute, operands=()):
 
     operands: arrays whose memory the result may have, or one of which it may be.
     """
-    out = wrap(silent(compute), operands)
-    capture = current()
+    out, capture = wrap(silent(compute), operands), current()
     if capture is None or not isinstance(out, (ndarray, tuple, list)):
         return out
     several = isinstance(out, (tuple, list))

@@ -37,8 +37,7 @@ class Capture(list):
     is_invalid = False
 
     def __init__(self, device_id):
-        self.device_id = device_id
-        self.memory = []
+        self.device_id, self.memory = device_id, []
         _under_way.append(self)
 
     def end(self):
@@ -60,9 +59,8 @@ def refuse_on(device_id, what):
 
 
 def _unsupported(what):
-    return CUDARuntimeError(
-        f"cudaErrorStreamCaptureUnsupported: {what} is not permitted when stream is capturing"
-    )
+    why = f"{what} is not permitted when stream is capturing"
+    return CUDARuntimeError(f"cudaErrorStreamCaptureUnsupported: {why}")
 
 
 def refuse(what):

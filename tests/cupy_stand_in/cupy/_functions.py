@@ -4,16 +4,7 @@ import functools
 
 import numpy as np
 
-from ._array import (
-    arrays_in,
-    borrowed,
-    computed,
-    from_interface,
-    ndarray,
-    on_current,
-    unwrapped,
-    wrap,
-)
+from ._array import arrays_in, computed, from_interface, lent, ndarray, on_current, unwrapped, wrap
 from ._capture import refuse, spoil
 from ._reads import note
 from ._wrapping import of_class, through
@@ -98,7 +89,7 @@ def from_dlpack(array, *, device=None, copy=None):
     with Device(number):
         stream = get_current_stream().ptr or 1
         shared = array.__dlpack__(stream=stream, max_version=(1, 0), copy=copy).array
-        return borrowed(shared._values, shared.device, shared)
+        return lent(shared._values, shared.device, shared)
 
 
 def ascontiguousarray(a, dtype=None):

@@ -43,9 +43,8 @@ class RawKernel:
     ):  # fmt: skip
         if not isinstance(options, tuple):
             raise TypeError(f"options must be a tuple, not {type(options)}")
-        self.code = code
+        self.code, self.options = code, options
         self.name = self.__name__ = name
-        self.options = options
         self.max_dynamic_shared_size_bytes = 48 << 10
 
     @functools.cached_property
@@ -65,8 +64,7 @@ class RawModule:
         self, *, code=None, path=None, options=(), backend="nvrtc", translate_cucomplex=False,
         enable_cooperative_groups=False, name_expressions=None, jitify=None,
     ):  # fmt: skip
-        self.code = code
-        self.options = options
+        self.code, self.options = code, options
 
     def get_function(self, name):
         kernel = RawKernel(self.code, name, self.options)
@@ -91,9 +89,8 @@ class Kernel:
     def launch(self, grid, block, args):
         grid, block = ([max(1, n) for n in (tuple(sizes) + (1, 1))[:3]] for sizes in (grid, block))
         if np.prod(block) > self.most or max(grid[1:]) > 65535 or grid[0] >= 1 << 31:
-            raise ValueError(
-                f"{self.name}: not every GPU takes a grid {grid} of {block}, {self.most} threads"
-            )
+            sizes = f"a grid {grid} of {block}, {self.most} threads"
+            raise ValueError(f"{self.name}: not every GPU takes {sizes}")
         if len(args) != len(self.parameters):
             raise TypeError(f"{self.name} has {len(self.parameters)} parameters, not {len(args)}")
         on_current(args)
@@ -116,25 +113,17 @@ class Kernel:
             bounds += [start, stop, at]
 
         def work(kept=(values, arrays, marks)):
-            error = self.run(
-                (ctypes.c_uint * 3)(*grid),
-                (ctypes.c_uint * 3)(*block),
-                (ctypes.c_void_p * len(pointers))(*pointers),
-                (ctypes.c_void_p * len(bounds))(*bounds) if bounds else None,
-                len(arrays),
-            )
-            if error:
+            sizes = [(ctypes.c_uint * 3)(*numbers) for numbers in (grid, block)]
+            places = [(ctypes.c_void_p * len(x))(*x) if x else None for x in (pointers, bounds)]
+            if error := self.run(*sizes, *places, len(arrays)):
                 raise RuntimeError(f"{self.name}: {error.decode()}")
 
         if computes:
             do(work)
         if is_recorded():
-            starts = bounds[::3]
-            read, written = (
-                [Touched(*x) for x in zip(starts, [m & bit for m in marks], strict=True)]
-                for bit in (1, 2)
-            )
-            moved = (read, written) if arrays else (None, None)
+            pairs = [*zip(bounds[::3], marks, strict=True)]
+            touched = [[Touched(start, m & bit) for start, m in pairs] for bit in (1, 2)]
+            moved = touched if arrays else (None, None)
             accesses = self.accesses() if computes and current() is None else None
             launched(self.name, *moved, int(np.prod(grid)), accesses)
 
@@ -205,9 +194,9 @@ class Parameter:
 
 def _may_be_addresses(struct):
     """Whether some numbers in a struct are so large that they may be addresses."""
-    return struct.nbytes % 8 != 0 or bool(
-        (abs(np.frombuffer(struct.tobytes(), np.int64)) >> 40).any()
-    )
+    if struct.nbytes % 8:
+        return True
+    return bool((abs(np.frombuffer(struct.tobytes(), np.int64)) >> 40).any())
 
 
 @functools.cache
@@ -225,8 +214,7 @@ def compiled(code, options):
     ]
     # In an unnamed namespace, the shared variables of all functions can be in one section.
     before = f'#include "{EMULATOR.name}"', "namespace {", '#line 1 "kernels"'
-    text = "\n".join([*before, code, "}", *entries, ""])
-    compiler = shutil.which("g++")
+    text, compiler = "\n".join([*before, code, "}", *entries, ""]), shutil.which("g++")
     if compiler is None:
         raise RuntimeError("kernels run on the CPU need g++, which is not found")
     defines = [option for option in options if option.startswith(("-D", "-U", "-std="))]

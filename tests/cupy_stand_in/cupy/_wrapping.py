@@ -35,8 +35,7 @@ def through(numpy, reads=lambda arguments: False, view=False):
 
     def decorate(function):
         name, module = function.__name__, numpy.__name__
-        target = getattr(numpy, name)
-        signature = inspect.signature(function)
+        target, signature = getattr(numpy, name), inspect.signature(function)
 
         @functools.wraps(function)
         def call(*args, **options):

@@ -32,7 +32,7 @@ _modes = threading.local()  # of this thread's handles
 
 
 class CUBLASError(RuntimeError):
-    pass
+    """What cuBLAS refuses."""
 
 
 def setMathMode(handle, mode):
@@ -68,8 +68,7 @@ def _multiply(
     given = [x for x in locals().values() if type(x) is not int and type(x) is not bool]
     if given:
         raise TypeError(f"an integer is required, not {given}")
-    a_shape = (k, m) if transa else (m, k)
-    b_shape = (n, k) if transb else (k, n)
+    a_shape, b_shape = (k, m) if transa else (m, k), (n, k) if transb else (k, n)
     fits = lda >= a_shape[0] > 0 and ldb >= b_shape[0] > 0 and ldc >= m > 0 and batchCount > 0
     if not fits or strideA < 0 or strideB < 0:
         raise CUBLASError("CUBLAS_STATUS_INVALID_VALUE")

@@ -7,8 +7,7 @@ from .._reads import note
 
 __all__ = ["Device", "from_pointer", "get_cublas_handle"]
 
-COUNT = 2
-_current = threading.local()
+COUNT, _current = 2, threading.local()
 
 
 def current_device():

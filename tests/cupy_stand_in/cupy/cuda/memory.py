@@ -35,8 +35,7 @@ class Memory:
     """Memory that CUDA gives, for a pool's `Block` or for its own sake."""
 
     def __init__(self, size):
-        self._device = current_device().id
-        self._raw = 0
+        self._device, self._raw = current_device().id, 0
         if taken(self._device) + size > CAPACITY:
             raise CUDARuntimeError("cudaErrorMemoryAllocation: out of memory")
         self._count(size)
@@ -62,8 +61,7 @@ class Memory:
 
 class MemoryPointer:
     def __init__(self, mem, offset):
-        self.mem = mem
-        self.ptr = mem.ptr + offset
+        self.mem, self.ptr = mem, mem.ptr + offset
 
 
 class PooledMemory:
@@ -132,8 +130,7 @@ class MemoryPool:
         """Return a block that holds memory of this size until it is deleted, or raise."""
         size = -(-size // _UNIT) * _UNIT
         free = self._free.setdefault((device, size), [])
-        memory = free.pop() if free else None
-        limit = self._limit.get(device)
+        memory, limit = free.pop() if free else None, self._limit.get(device)
         if memory is None and limit and self._total[device] + size > limit:
             gc.collect()
             self._total[device] = self._used[device]

@@ -23,7 +23,7 @@ _calls: list[tuple] = []  # the stand-in's own record: the collective, the count
 
 
 class NcclError(RuntimeError):
-    pass
+    """What NCCL refuses, or leaves undefined."""
 
 
 def get_unique_id():

@@ -13,8 +13,7 @@ from .._errors import CUDARuntimeError
 from .._reads import note
 from .device import current_device
 
-_local = threading.local()
-_pointers = itertools.count(16, 16)
+_local, _pointers = threading.local(), itertools.count(16, 16)
 
 
 _streams: "weakref.WeakValueDictionary[int, Stream]" = weakref.WeakValueDictionary()
