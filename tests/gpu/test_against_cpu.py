@@ -26,6 +26,7 @@ CPU, GPU = Library("numpy", "numpy"), Library("cupy", "cupy")
 NEAR = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-4, "float16": 1e-2, "complex64": 1e-4}
 DTYPES = ["float32"] if IS_STAND_IN else list(NEAR)  # on the stand-in it is NumPy against NumPy
 SIZES = [300] if IS_STAND_IN else [1000, 100_000]  # the stand-in is slow
+PLAIN = [case for case in CASES if not case.op.startswith(("linalg", "special"))]
 
 
 def flushed(x):
@@ -44,11 +45,9 @@ def compare(case, sample, dtype):
         call = Call(case, sample, library, dtype)
         for x in call.given:  # a GPU would take these for 0
             assert not isinstance(x, np.ndarray) or np.array_equal(x, flushed(x), equal_nan=True)
-        gradients = call.gradients(call.cotangents()) if call.recorded else []
-        made.append([*call.outputs, *gradients])
+        made.append([*call.outputs, *(call.gradients(call.cotangents()) if call.recorded else [])])
     for a, b in zip(*made, strict=True):
-        assert a.device == "cuda:0"
-        assert GPU.dtype(a.dtype) == CPU.dtype(b.dtype)
+        assert (a.device, GPU.dtype(a.dtype)) == ("cuda:0", CPU.dtype(b.dtype))
         a, b = flushed(GPU.values(a)), flushed(CPU.values(b))
         near = max(NEAR.get(x, 0) for x in (dtype, b.dtype.name, "float32" * sample.mixed))
         finite = np.abs(b[np.isfinite(b)]).max(initial=0) if b.dtype.kind in "fc" else 0
@@ -65,9 +64,7 @@ def test_op(case, dtype):
 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize(
-    "case", [c for c in CASES if not c.op.startswith(("linalg", "special"))], ids=lambda c: c.op
-)
+@pytest.mark.parametrize("case", PLAIN, ids=lambda case: case.op)
 def test_op_of_many_elements(case, dtype, n):
     """Kernels take other paths for many elements: several blocks, whole vectors and a rest."""
     with quiet():
@@ -137,8 +134,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function(name):
-    made = []
-    x = np.random.default_rng(0).standard_normal((2, 2, 3, 4)).astype("float32")
+    made, x = [], np.random.default_rng(0).standard_normal((2, 2, 3, 4)).astype("float32")
     for device in ("cuda", "cpu"):
         given = gg.tensor(x, device=device, requires_grad=True)
         out = copy.deepcopy(FUNCTIONS[name])(given)

@@ -103,22 +103,15 @@ TRAININGS = {
     "sgd": (no_layers, lambda p: optim.SGD(p, lr=0.1)),
     "momentum and batch norm": (
         lambda: [nn.BatchNorm1d(8), nn.ReLU()],
-        lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1),
-    ),
-    "adam and layer norm": (
-        lambda: [nn.LayerNorm(8), nn.Tanh()],
-        lambda p: optim.Adam(p, lr=0.01, maximize=True),
-        clip,
-    ),
-    "adamw and dropout": (
-        lambda: [nn.GELU(), nn.Dropout(0.3), nn.Sigmoid(), nn.Dropout(0.1)],
-        lambda p: optim.AdamW(p, lr=0.01, amsgrad=True),
-        clip,
-    ),
+        lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1)),
+    "adam and layer norm": (lambda: [nn.LayerNorm(8), nn.Tanh()],
+                            lambda p: optim.Adam(p, lr=0.01, maximize=True), clip),
+    "adamw and dropout": (lambda: [nn.GELU(), nn.Dropout(0.3), nn.Sigmoid(), nn.Dropout(0.1)],
+                          lambda p: optim.AdamW(p, lr=0.01, amsgrad=True), clip),
     "updates of single parameters": (no_layers, lambda p: optim.RMSprop(p, lr=0.01)),
     "random numbers": (no_layers, lambda p: optim.SGD(p, lr=0.1), noise),
     "a running mean": (no_layers, lambda p: optim.SGD(p, lr=0.1), average),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TRAININGS)
@@ -306,8 +299,7 @@ def test_plans_of_fourier_transforms_are_kept():
     def f(x):
         return gg.fft.ifft(gg.fft.fft(x) * 2)
 
-    compiled = gg.compile(f)
-    x = on_device(np.arange(24, dtype="complex64").reshape(2, 12))
+    compiled, x = gg.compile(f), on_device(np.arange(24, dtype="complex64").reshape(2, 12))
     expected = host([f(x)])[0]
     for others in (0, 0, 40, 0):
         assert_equal(host([compiled(x)])[0], expected)
@@ -332,8 +324,7 @@ def test_calls_on_several_streams():
         with stream:
             result = add(x)
     gg.cuda.synchronize()
-    assert result.item() == 13 * first
-    assert why_call_by_call(add) == [None]
+    assert (result.item(), why_call_by_call(add)) == (13 * first, [None])
 
 
 def test_threads_take_turns():

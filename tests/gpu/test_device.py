@@ -65,14 +65,11 @@ DRAWS = {
 
 
 WAITS = {
-    "item": lambda x: x.sum().item(),
-    "bool": lambda x: bool(x[0] > 0),
-    "cpu": lambda x: x.cpu(),
-    "mask": lambda x: x[x > 0],
-    "nonzero": lambda x: gg.nonzero(x),
+    "item": lambda x: x.sum().item(), "bool": lambda x: bool(x[0] > 0), "cpu": lambda x: x.cpu(),
+    "mask": lambda x: x[x > 0], "nonzero": lambda x: gg.nonzero(x),
     "stream": lambda x: cuda.current_stream().synchronize(),
     "device": lambda x: cuda.synchronize(),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WAITS)
@@ -106,9 +103,8 @@ class TestMemory:
         """A function that limits how much more memory arrays can take."""
         import cupy
 
-        pool = cupy.get_default_memory_pool()
         cuda.empty_cache()
-        used = self.used()
+        pool, used = cupy.get_default_memory_pool(), self.used()
         yield lambda size: pool.set_limit(size=used + size)
         pool.set_limit(size=0)
 
@@ -164,8 +160,7 @@ class TestStreams:
         import cupy
 
         side, first = cuda.Stream(), cupy.cuda.get_current_stream()
-        model = nn.MLP(3, [4, 2]).to("cuda")
-        x = gg.ones((5, 3), device="cuda")
+        model, x = nn.MLP(3, [4, 2]).to("cuda"), gg.ones((5, 3), device="cuda")
         optimizer = optim.SGD(model.parameters(), lr=0.1)
         side.wait_stream(cuda.current_stream())
         for again in (False, True):  # the first time it compiles
@@ -186,6 +181,12 @@ class TestStreams:
         end = stream.record_event(timing=True)
         end.synchronize()
         assert start.elapsed_time(end) >= (0 if IS_STAND_IN else 19)
+
+
+VIEWS = {
+    "whole": lambda x: x, "transposed": lambda x: x.T, "strided": lambda x: x[:, ::2],
+    "reversed": lambda x: x[::-1], "empty": lambda x: x[:0],
+}  # fmt: skip
 
 
 @on_several
@@ -215,11 +216,7 @@ class TestSeveral:
             assert_array_equal(a, b)
             np.testing.assert_allclose(a, c, rtol=1e-4, atol=1e-6)
 
-    @pytest.mark.parametrize(
-        "view",
-        [lambda x: x, lambda x: x.T, lambda x: x[:, ::2], lambda x: x[::-1], lambda x: x[:0]],
-        ids="whole transposed strided reversed empty".split(),
-    )
+    @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
     def test_transfer(self, view):
         values, expected = np.arange(12.0).reshape(3, 4), np.zeros((3, 4))
         x = gg.tensor(values, device="cuda:0", requires_grad=True)
@@ -267,8 +264,7 @@ class TestOtherLibraries:
 
     def test_streams_of_pytorch(self, torch):
         """Work enqueued by one library is done before the other reads its results."""
-        theirs = torch.zeros(1000, device="cuda")
-        side = torch.cuda.Stream()
+        theirs, side = torch.zeros(1000, device="cuda"), torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             torch.cuda._sleep(50_000_000)
@@ -283,5 +279,4 @@ class TestOtherLibraries:
     def test_gradients_of_pytorchs_tensors_on_the_device(self, torch):
         x = gg.asarray(torch.ones(3, device="cuda"), requires_grad=True)
         (x * x).sum().backward()
-        assert x.grad.array.tolist() == [2, 2, 2]
-        assert x.grad.array.device.type == "cuda"
+        assert (x.grad.array.tolist(), x.grad.array.device.type) == ([2, 2, 2], "cuda")

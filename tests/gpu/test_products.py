@@ -67,12 +67,10 @@ def test_vectors_and_nothing():
 
 
 def test_tf32():
-    rng = np.random.default_rng(0)
-    allowed = cuda.tf32_allowed()
+    rng, allowed = np.random.default_rng(0), cuda.tf32_allowed()
     for shape in (512, 512), (4, 256, 256):
         x = cupy.asarray(rng.standard_normal(shape).astype("float32"))
-        expected = on_host(x) @ on_host(x)
-        errors = {}
+        expected, errors = on_host(x) @ on_host(x), {}
         for allow in True, False:
             cuda.allow_tf32(allow)
             errors[allow] = np.abs(on_host(multiplied(x, x)) - expected).max()

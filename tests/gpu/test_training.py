@@ -125,8 +125,7 @@ def test_a_transform_does_not_wait(name):
 
 
 def test_memory_returns_to_its_level():
-    steps = 100 if IS_STAND_IN else 1000
-    model, optimizer, loader = setting("cuda", n=8 * steps // 10)
+    model, optimizer, loader = setting("cuda", n=80 if IS_STAND_IN else 800)
 
     def epoch():
         for batch in loader:
@@ -143,8 +142,7 @@ def test_memory_returns_to_its_level():
 
 def test_batches_arrive_while_the_device_is_busy():
     """There are more batches than buffers, and no step is finished meanwhile."""
-    _, _, loader = setting("cuda", n=160)
-    sums = []
+    sums, loader = [], setting("cuda", n=160)[2]
     for images, labels in loader:
         keep_busy(0.01)
         sums.append((images.sum(), labels.sum()))
@@ -157,8 +155,7 @@ def test_batches_arrive_while_the_device_is_busy():
 
 def test_two_streams_at_once():
     settings = [setting("cuda", seed=seed) for seed in (0, 1)]
-    streams = [cuda.Stream(), cuda.Stream()]
-    losses = [[], []]
+    streams, losses = [cuda.Stream(), cuda.Stream()], [[], []]
     for stream in streams:
         stream.wait_stream(cuda.current_stream())
     batches = [iter(loader) for _, _, loader in settings]
