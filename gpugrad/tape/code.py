@@ -16,6 +16,7 @@ _EXACT = {
     "memoryview", "bytes", "bytearray", "frombuffer", "hashlib", "zlib", "struct", "ctypes", "json",
     "statistics", "ldexp", "Decimal",
 }  # fmt: skip
+_IDENTITY = {"id", "is_", "is_not"}
 _CHANGING = {  # methods of containers, and functions
     "add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft", "remove",
     "setattr", "setdefault", "update",
@@ -34,6 +35,7 @@ class Facts(NamedTuple):
     reads_arrays: whether it may read the attribute ``array`` of anything but a module.
     computes_names: whether it may look up attributes under computed names.
     writes: whether it may change attributes, items or variables that are not its own.
+    asks_identity: whether it may ask whether two objects are one, other than None and the like.
     """
 
     names: frozenset
@@ -44,6 +46,7 @@ class Facts(NamedTuple):
     reads_arrays: bool
     computes_names: bool
     writes: bool
+    asks_identity: bool
 
 
 @functools.lru_cache(2000)
@@ -56,6 +59,7 @@ def facts_of(code):
     asks_types = not _EXACT.isdisjoint(code.co_names)
     reads_arrays = "array" in code.co_consts
     computes_names = not _BY_NAME.isdisjoint(code.co_names)
+    asks_identity = not _IDENTITY.isdisjoint(code.co_names)
     writes = not _CHANGING.isdisjoint(code.co_names)
     found = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
     for k, i in enumerate(found):
@@ -70,6 +74,7 @@ def facts_of(code):
         is_base = found[k + 1 : k + 2] and found[k + 1].opname in ("LOAD_ATTR", "LOAD_METHOD")
         if (is_global or i.opname == "LOAD_ATTR") and not (is_called or is_base):
             passed.add(i.argval)
+        asks_identity |= i.opname == "IS_OP" and found[k - 1].opname != "LOAD_CONST"
         if i.opname == "IMPORT_NAME":
             imports.append((found[k - 2].argval, i.argval, found[k - 1].argval or ()))
         if i.opname.startswith(("STORE_", "DELETE_")) and "FAST" not in i.opname:
@@ -82,7 +87,8 @@ def facts_of(code):
             computes_names |= not _gives_name(found[k + 1 : end], call)
     asks_types |= not read.isdisjoint(("type", "pow"))
     sets = frozenset(names), frozenset(read), frozenset(passed)
-    return Facts(*sets, tuple(imports), asks_types, reads_arrays, computes_names, writes)
+    flags = asks_types, reads_arrays, computes_names, writes, asks_identity
+    return Facts(*sets, tuple(imports), *flags)
 
 
 def _gives_name(given, call):

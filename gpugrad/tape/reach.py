@@ -53,6 +53,7 @@ _PLAIN_ROOMS = {
 _PLAIN = {object, *_CONTAINERS, *SIMPLE}
 _LARGEST = 1000  # items of a container
 _MOST_BYTES = 1 << 24  # of raw arrays, whose contents each call compares
+LARGE = "it names large raw arrays; make them tensors, with gpugrad.asarray"
 # Attributes by which code may reach anything, or the state of random generators.
 _OF_INTERPRETER = {
     "__globals__", "__builtins__", "__context__", "f_globals", "f_locals", "f_builtins", "f_back",
@@ -119,7 +120,7 @@ class Reach:
         self.not_imported = []  # modules that the functions may import for the first time
         # Unions of the `Facts` of all functions.
         self.names, self.passed = set(), set()
-        self.asks_types = self.computes_names = self.reads_arrays = False
+        self.asks_types = self.computes_names = self.reads_arrays = self.asks_identity = False
         self.reads_outside = False  # whether something else than code may look up attributes
         self.reads_changing = False  # whether there is a text by which it may find `_BY_TEXT`
         self.strict = None  # the name of a function that may take arrays of NumPy's own type only
@@ -212,7 +213,7 @@ class Reach:
         for x in sorted(self.arrays, key=lambda x: backend_of[type(x)].nbytes(x)):
             self._at, total = id(x), total + backend_of[type(x)].nbytes(x)
             if total > _MOST_BYTES:
-                self._refuse("it names large raw arrays; make them tensors, with gpugrad.asarray")
+                self._refuse(LARGE)
             else:
                 self.guard(x, content_of["array"](x), "array")
             if getattr(x, "base", None) is not None:
@@ -469,6 +470,7 @@ class Reach:
             self._refuse(f"it uses {min(names)}, by which it may reach what compile cannot see")
         self.passed.update(*[x.passed for x in facts])
         self.asks_types |= any(x.asks_types for x in facts)
+        self.asks_identity |= any(x.asks_identity for x in facts)
         self.reads_arrays |= any(x.reads_arrays for x in facts)
         self.computes_names |= any(x.computes_names for x in facts)
         self.guard(Cell("attr", function, "__code__"), function.__code__)

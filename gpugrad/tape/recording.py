@@ -17,7 +17,7 @@ from .cells import ABSENT, Cell, Exactly, is_compared
 from .derivatives import Graph, plan_for
 from .draws import state_of_numpy
 from .libraries import is_own, module_of
-from .reach import Reach, first_change
+from .reach import LARGE, Reach, first_change
 from .recorder import Recorder
 from .stage import Stage
 from .tape import DICTS, LISTS, Input, Tape, Unsupported, layouts_of, signature_of
@@ -137,6 +137,9 @@ class _Recording:
 
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
+        self.named = {*map(id, recorder.raw)}.intersection(map(id, leaves))
+        if not reach.asks_identity and reach.follows_code:
+            self.named = set()
         layouts = layouts_of([*reach.tensors.values(), *leaves], recorder.backend)
         was_recording = thread.recording
         own = reach.codes if reach.follows_code else None
@@ -161,6 +164,7 @@ class _Recording:
             recorder.stop(reach.refusal(names, computes_names))
             if not (computes_names or any(x.computes_names for x in others)):
                 self.guards, self.read = reach.found_by(names.union(*[x.names for x in others]))
+            self._read_named()
             if thread.recording is not was_recording:
                 recorder.stop("it switches the recording of gradients")
             if (computes_names and reach.reads_changing) or any(
@@ -179,13 +183,21 @@ class _Recording:
             result = placed(result, self._real, [], {})
         return result, tape
 
+    def _read_named(self):
+        """Take raw arrays that are arguments and state for state, if the code may ask for that."""
+        guards = [x for x in self.reach.guards if x[2] == "array" and id(x[0]) in self.named]
+        if len(guards) < len(self.named):
+            self.recorder.stop(LARGE)
+        self.guards += guards
+        self.read |= self.named
+
     def _leave(self):
         """Put back what was replaced in the state and in the arguments."""
-        self.stage.leave()
         for cell, before, after in self.placed:
             with suppress(*ABSENT):
                 if cell.get() is after:
                     cell.set(before)
+        self.stage.leave()
 
     def _traced_arguments(self, leaves, args, kwargs):
         """The arguments with traced arrays for raw ones; the stage has put others into tensors."""
@@ -195,9 +207,7 @@ class _Recording:
             if type(x) in namespace_of and id(x) not in arrays:
                 if backend_of[type(x)] is not recorder.backend:
                     recorder.stop("it uses arrays of several libraries")
-                elif recorder.is_guarded(x):  # the function may compare the two by ``is``
-                    recorder.stop("it names a raw array in the memory of an argument")
-                else:
+                elif id(x) not in self.named:
                     arrays[id(x)] = recorder.input(x, Input("argument", i))
         if not arrays:
             return args, kwargs
@@ -242,7 +252,7 @@ class _Recording:
                 tensors.append((x, node, leaf, watch, grad is not None, key not in moving))
         raw = [x for x in recorder.raw if id(x) in self.read]
         if not recorder.shown.isdisjoint(map(recorder.backend.buffer, raw)):
-            recorder.stop("it names a raw array in the memory of a tensor")
+            recorder.stop("it names a raw array in the memory of a tensor or of an argument")
         recorder.check_constants(recorder.contents)
         devices = {*recorder.used_devices, *recorder.devices.values()}
         if recorder.several_devices and len(devices) > 1:

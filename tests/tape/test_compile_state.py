@@ -75,7 +75,8 @@ class Trainer:
         self.model = nn.Linear(3, 3)
         self.optimizer = optim.SGD(self.model.parameters(), lr=0.01)
         self.history, self.last, self.running = [], None, gg.zeros(())
-        self.data = [{"x": normal(2, 3, seed=i)} for i in range(20)]
+        self.arrays = normal(40, 3).numpy()
+        self.data = [{"x": normal(2, 3, seed=i), "raw": self.arrays[i : i + 2]} for i in range(20)]
         self.compiled = gg.compile(getattr(self, step))
 
     def plain(self, batch):
@@ -86,7 +87,7 @@ class Trainer:
         return loss
 
     def of_a_tensor(self, x):
-        return self.plain({"x": x})
+        return self.plain({"x": gg.asarray(x)})
 
     def looking(self, batch):
         return self.plain(batch) + len(self.history)
@@ -106,7 +107,7 @@ class TrainedModule(Trainer, nn.Module):
 @pytest.mark.filterwarnings("error:gpugrad.compile")
 @pytest.mark.parametrize("kind", [Trainer, TrainedModule])
 def test_attributes_that_the_step_does_not_name_may_change(kind):
-    for name, key in ("plain", None), ("of_a_tensor", "x"):
+    for name, key in ("plain", None), ("of_a_tensor", "x"), ("of_a_tensor", "raw"):
         trainer = kind(name)
         trainer.fit(key)
         assert len(trainer.compiled._programs) == 1
