@@ -298,10 +298,6 @@ class Module(Explained):
 
     # State
 
-    def _check_nothing_hidden(self):
-        for _ in self.modules():  # which raises an error at the end
-            pass
-
     def _state(self, path=""):
         """Parameters and persistent buffers under all their names, in PyTorch's order."""
         for name, x in self._own_parameters():
@@ -315,7 +311,7 @@ class Module(Explained):
     @explains_arguments
     def state_dict(self) -> dict[str, Tensor]:
         """Copies of the parameters and persistent buffers, by PyTorch's dotted names."""
-        self._check_nothing_hidden()
+        list(self.modules())  # raises an error for modules that are hidden
         return {name: tensor(x) for name, x in self._state()}
 
     @explains_arguments
@@ -335,7 +331,7 @@ class Module(Explained):
         error leaves the module as it was.
         """
         check_type(state, Mapping, "load_state_dict: the state must be a dict of tensors by name")
-        self._check_nothing_hidden()
+        list(self.modules())  # raises an error for modules that are hidden
         targets = dict(self._state())
         missing = [name for name in targets if name not in state]
         unexpected = [str(name) for name in state if name not in targets]

@@ -442,8 +442,7 @@ class SequentialLR(_OfSchedulers):
         n, found = len(self._schedulers), len(self._milestones)
         require(found == n - 1, f"SequentialLR: {n} schedulers need {n - 1} milestones", found)
         self.last_epoch = last_epoch + 1
-        for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+        self._set_rates([group["initial_lr"] for group in optimizer.param_groups])
         for scheduler in self._schedulers:
             scheduler._unbegin()
         self._begin()
@@ -478,8 +477,7 @@ class ChainedScheduler(_OfSchedulers):
         self._last_lr = self._rates()
 
     def _begin_later(self):
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+        self._set_rates([group["initial_lr"] for group in self.optimizer.param_groups])
         self._begin()
 
 
