@@ -137,9 +137,9 @@ class _Recording:
 
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
-        self.named = {*map(id, recorder.raw)}.intersection(map(id, leaves))
-        if not reach.asks_identity and reach.follows_code:
-            self.named = set()
+        # Raw arrays that are arguments and state, if the code may ask whether two objects are one.
+        asks = reach.asks_identity or not reach.follows_code
+        self.named = {id(x) for x in leaves if asks and any(x is y for y in recorder.raw)}
         layouts = layouts_of([*reach.tensors.values(), *leaves], recorder.backend)
         was_recording = thread.recording
         own = reach.codes if reach.follows_code else None
@@ -184,7 +184,7 @@ class _Recording:
         return result, tape
 
     def _read_named(self):
-        """Take raw arrays that are arguments and state for state, if the code may ask for that."""
+        """Guard the raw arrays that are arguments and state."""
         guards = [x for x in self.reach.guards if x[2] == "array" and id(x[0]) in self.named]
         if len(guards) < len(self.named):
             self.recorder.stop(LARGE)
@@ -229,7 +229,7 @@ class _Recording:
         except Unsupported as error:
             recorder.stop(str(error))
             return None
-        self.guards, taken = stage.take(leaves, self.read, self.guards)
+        self.guards = stage.take(leaves, self.read, self.guards)
         replaced = [*stage.replaced.values()]
         leaves = [*leaves, *[x for _, old, _ in replaced for x in old]]
         parts += [x for _, _, new in replaced for x in new]
@@ -261,9 +261,8 @@ class _Recording:
         if recorder.reason is not None:
             return None
         signature = signature_of(leaves, layouts, state)
-        for key in taken:  # so that the tape does not keep them
-            del reach.tensors[key], reach.seen[key]
-        if taken:
+        for x in [x for _, old, _ in replaced for x in old]:  # so that the tape does not keep them
+            del reach.tensors[id(x)], reach.seen[id(x)]
             reach.guards = self.guards
         return Tape(
             recorder, signature=signature, structure=structure,

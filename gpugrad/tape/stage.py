@@ -361,7 +361,7 @@ class Stage:
         read as state, and of those that it has replaced, which come after all leaves.
 
         read: the ids of what that code may read.
-        Returns the guards of other places, and the ids of these tensors.
+        Returns the guards of other places.
         """
         old = [x for _, found, _ in self.replaced.values() for x in found]
         ids, changed = {*map(id, old)}, [*self.rebound, *self.gradients]
@@ -379,13 +379,12 @@ class Stage:
             self.recorder.stop("it replaces a tensor that it changes, or one of two places", True)
         unread = {id(x): i for i, x in reversed([*enumerate(leaves)]) if id(x) not in read}
         places = unread | {id(x): i for i, x in enumerate(old, len(leaves))}
-        taken = places.keys() & self.reach.tensors.keys()
-        for key in taken:
+        for key in places.keys() & self.reach.tensors.keys():
             x, _, traced, *_ = self.originals[key]
             if traced.var.source.holder is not x:
                 self.recorder.stop("an argument has the array of another tensor", True)
             self.arguments[key], traced.var.source = places[key], Input("argument", places[key])
-        return kept, taken
+        return kept
 
 
 def tensors_in(x):

@@ -115,6 +115,15 @@ def test_attributes_that_the_step_does_not_name_may_change(kind):
         kind("looking").fit()
 
 
+@pytest.mark.filterwarnings("error:gpugrad.compile")
+def test_an_argument_may_also_be_an_attribute_that_the_function_does_not_name():
+    trainer = Trainer("plain")
+    f = gg.compile(lambda x: trainer.model(x))
+    for batch in trainer.data[:4]:
+        assert bits(f(batch["x"])) == bits(trainer.model(batch["x"]))
+    assert len(f._programs) == 1
+
+
 def test_a_closure_that_names_its_lbfgs_has_a_program():
     w = normal(3).requires_grad_()
     optimizer = optim.LBFGS([w], lr=0.1, max_iter=3)
