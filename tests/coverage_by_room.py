@@ -27,8 +27,7 @@ def shares(measured):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--least", type=float, default=0, metavar="PERCENT")
-    least = parser.parse_args().least
-    measured = coverage.Coverage()
+    least, measured = parser.parse_args().least, coverage.Coverage()
     measured.combine()
     print("| room | lines | run by tests |\n|---|---|---|")
     low = []

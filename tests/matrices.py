@@ -50,15 +50,13 @@ STACKS = {
     "some of both": lambda f, m, n: f((4, 5, m, n))[::2, 1:4],
     "some of one": lambda f, m, n: f((2, 6, m, n))[:, ::2],
     "backwards": lambda f, m, n: f((2, 3, m, n))[::-1, ::-1],
-    "no batch": lambda f, m, n: f((m, n)),
-    "one axis": lambda f, m, n: f((3, m, n)),
-    "first alone": lambda f, m, n: f((2, 1, m, n)),
-    "second alone": lambda f, m, n: f((1, 3, m, n)),
+    "no batch": lambda f, m, n: f((m, n)), "one axis": lambda f, m, n: f((3, m, n)),
+    "first alone": lambda f, m, n: f((2, 1, m, n)), "second alone": lambda f, m, n: f((1, 3, m, n)),
     "neither": lambda f, m, n: f((1, 1, m, n)),
     "repeated": lambda f, m, n: cupy.broadcast_to(f((m, n)), (2, 3, m, n)),
     "first repeated": lambda f, m, n: cupy.broadcast_to(f((3, m, n)), (2, 3, m, n)),
     "between the axes": lambda f, m, n: f((2, m, 3, n)).swapaxes(1, 2),
-}
+}  # fmt: skip
 
 
 def stack(way, m, n, dtype="float64"):

@@ -33,11 +33,10 @@ OPTIMIZERS = [getattr(optim, name) for name in optim.__all__ if name not in _OTH
 
 # Each takes a function from vectors to numbers, and a vector.
 TRANSFORMS = {
-    "grad": lambda f, x: gg.grad(f)(x),
+    "grad": lambda f, x: gg.grad(f)(x), "hessian": lambda f, x: gg.hessian(f)(x),
     "jvp": lambda f, x: gg.jvp(f, (x,), (gg.ones_like(x),))[1],
     "jacobian": lambda f, x: gg.jacobian(gg.grad(f))(x),
-    "hessian": lambda f, x: gg.hessian(f)(x),
     "hvp": lambda f, x: gg.hvp(f)(x, gg.ones_like(x)),
     "vmap": lambda f, x: gg.vmap(gg.grad(f))(gg.stack([x, 2 * x])),
     "checkpoint": lambda f, x: gg.grad(lambda x: gg.checkpoint(f, x))(x),
-}
+}  # fmt: skip

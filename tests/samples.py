@@ -31,14 +31,24 @@ def check_errors(kind, rows):
             call()
 
 
+def error_test(rows):
+    """A test that each call raises an error of a kind; a row is the call, the kind, a message."""
+
+    @pytest.mark.parametrize("call, kind, message", rows)
+    def test(call, kind, message):
+        with pytest.raises(kind, match=message):
+            call()
+
+    return test
+
+
 def every(samples):
     """Yield each sample, or tuple that identifies one, with a context in which to check it.
 
     The context collects the errors that its checks raise. After the last sample, an AssertionError
     names every sample that failed; its cause is the first failure. Do not leave the loop early.
     """
-    failures = []
-    count = 0
+    failures, count = [], 0
     for sample in samples:
         count += 1
         yield sample, _checked(sample, failures)

@@ -33,11 +33,8 @@ def environment(stand_in=True):
     NumPy's products use one thread, since the machine's other cores may be busy.
     """
     paths = [str(STAND_IN)] * stand_in + [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "OPENBLAS_NUM_THREADS": "1",
-    }
+    path = os.pathsep.join(filter(None, paths))
+    return os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
 
 
 def run(*words, cwd=ROOT, stand_in=False, given="", **variables):
@@ -116,8 +113,7 @@ def select_for_stand_in(config, items):
     kept, others = [], []
     for item in items:
         needs_it = STAND_IN in item.path.parents or item.get_closest_marker("gpu")
-        is_kept = needs_it and not item.nodeid.startswith(LEFT_OUT)
-        (kept if is_kept else others).append(item)
+        (kept if needs_it and not item.nodeid.startswith(LEFT_OUT) else others).append(item)
     for item in kept:
         item.add_marker(pytest.mark.slow)
     config.hook.pytest_deselected(items=others)

@@ -181,8 +181,7 @@ def numpy_stub(room):
         if space != room or key in NOT_ONE_TENSOR:
             continue
         first, *others = inspect.signature(function).parameters.values()
-        names = [first.name, *(p.name for p in others)]
-        if names in (["x"], ["x1", "x2"]) and not room:
+        if [first.name, *(p.name for p in others)] in (["x"], ["x1", "x2"]) and not room:
             pieces.append(f"{name}: {'_OfTwo' if others else '_OfOne'}")
             continue
         kind = "Sequence[Tensor]" if key in OF_SEQUENCES else "Tensor"
@@ -267,12 +266,10 @@ def tensor_methods_stub():
     for name in OPERATORS:
         lines += [f"def __{prefix}{name}__{other} -> Tensor: ..." for prefix in ("", "r")]
         lines.append(f"def __i{name}__{other} -> Self: ...")
-    for name in COMPARISONS:
-        if name in ("eq", "ne"):  # other classes answer with a bool
-            override = "# type: ignore[override]"
-            lines.append(f"def __{name}__(self, other: object, /) -> Tensor: ...  {override}")
-        else:
-            lines.append(f"def __{name}__{other} -> Tensor: ...")
+    # Other classes answer with a bool to these two.
+    override = "(self, other: object, /) -> Tensor: ...  # type: ignore[override]"
+    rests = dict.fromkeys(COMPARISONS, f"{other} -> Tensor: ...") | {"eq": override, "ne": override}
+    lines += [f"def __{name}__{rest}" for name, rest in rests.items()]
     lines += [
         "def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kw: Any) -> Any: ...",
         "def __array_function__(self, function: Any, types: Any, args: Any, kw: Any) -> Any: ...",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_custom_vjp import with_rule
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -119,14 +120,6 @@ def hooked():
     return gg.exp(y).sum().backward, (x, w)  # which keeps them
 
 
-@gg.custom_vjp
-def own(x):
-    return x**2
-
-
-own.defvjp(lambda x: (x**2, x), lambda x, g: (2 * x * g,))
-
-
 def in_blocks(x):
     switch = gg.no_grad()
     with switch:
@@ -140,6 +133,7 @@ def twice(x):
     g.sum().backward()
 
 
+own = with_rule(lambda x: x**2, lambda x: (x**2, x), lambda x, g: (2 * x * g,))
 LEAF, MATRIX = leaf(1, 2), gg.ones((2, 2), requires_grad=True)
 CALLS = {
     "vmap of grad": lambda x: gg.vmap(gg.grad(lambda x: own(x) * 2))(x),
@@ -188,8 +182,7 @@ def stepping(make):
 
 
 def loading():
-    x = leaf(1, 2)
-    model = nn.Module()
+    x, model = leaf(1, 2), nn.Module()
     model.p, model.q = nn.Parameter(leaf(3, 4)), nn.Parameter(leaf(5, 6))
     old, new = (x * model.p * model.q).sum(), {"p": np.zeros(2), "q": np.zeros(2)}
     return lambda: model.load_state_dict(new), (x, model.p, model.q, old)

@@ -31,8 +31,7 @@ def some_of_everything(x):
 class TestNoCycles:
     @pytest.mark.parametrize("sweep", [None, {}, {"create_graph": True}], ids=str)
     def test_backward(self, sweep):
-        before = alive()
-        x = leaf(1.0, 2.0, 3.0)
+        before, x = alive(), leaf(1.0, 2.0, 3.0)
         y = some_of_everything(x)
         y.retain_grad()
         hooks = [lambda g: None]
@@ -64,18 +63,14 @@ class TestFreed:
     def test_saved_values_are_freed_as_they_are_used(self):
         seen, references = [], []
 
-        @gg.op
-        def probe(xp, x):
-            return x * 1
-
+        probe = gg.op(lambda xp, x: x * 1)
         probe.vjp(x=lambda xp, g: seen.append([r() is None for r in references]) or g)
         x = leaf(1.0, 2.0)
         a = gg.exp(probe(x))  # exp saves its output
         b = gg.exp(a)
         references += [weakref.ref(y.array) for y in (a, b)]
         c = b * 3
-        unsaved = weakref.ref(c.array)
-        c = (c + 1).sum()
+        unsaved, c = weakref.ref(c.array), (c + 1).sum()
         del a, b
         assert [r() is None for r in (*references, unsaved)] == [False, False, True]
         c.backward()

@@ -14,8 +14,7 @@ import gpugrad
 from gpugrad import _creation
 from gpugrad.backends import backend_of
 
-_library = importlib.import_module(os.environ["GPUGRAD_OVER"])
-_zero = gpugrad.asarray(_library.zeros(1))
+_zero = gpugrad.asarray(importlib.import_module(os.environ["GPUGRAD_OVER"]).zeros(1))
 _backend = backend_of[type(_zero.array)]
 _info = gpugrad.__array_namespace_info__()
 _creation.backend_for_device = lambda device: _backend

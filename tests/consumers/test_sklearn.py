@@ -41,20 +41,19 @@ def test_transformers_fitted_on_other_data_and_undone(kind):
     check(function, X, Y)
 
 
-def test_pca_undone():
-    def function(x):
-        pca = PCA(2, svd_solver="full").fit(x)
-        return pca.inverse_transform(pca.transform(x)), pca.explained_variance_
-
-    check(function, X)
+def pca_undone(x):
+    pca = PCA(2, svd_solver="full").fit(x)
+    return pca.inverse_transform(pca.transform(x)), pca.explained_variance_
 
 
-def test_ridge():
-    def function(x, y):
-        model = Ridge(alpha=0.5, solver="svd").fit(x, y)
-        return model.coef_, model.predict(x)
+def ridge(x, y):
+    model = Ridge(alpha=0.5, solver="svd").fit(x, y)
+    return model.coef_, model.predict(x)
 
-    check(function, X, y)
+
+@pytest.mark.parametrize("function, given", [(pca_undone, [X]), (ridge, [X, y])])
+def test_fitted_models(function, given):
+    check(function, *given)
 
 
 PAIRWISE = """

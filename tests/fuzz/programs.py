@@ -294,19 +294,16 @@ class Draft:
 
     def writable(self):
         """A floating tensor that is no input."""
-        n = len(self.inputs)
-        found = self.where(lambda i: i >= n and self.dtype(i).kind in "fc")
+        found = self.where(lambda i: i >= len(self.inputs) and self.dtype(i).kind in "fc")
         return self.choose(found) if found else self.step("view", self.any())
 
     def key(self, x):
         """An index that selects something of x."""
-        shape = self.shape(x)
-        form = self.integer(0, 5)
+        shape, form = self.shape(x), self.integer(0, 5)
         if form == 0:
             return self.mask(shape)
         items, n_arrays = [], self.integer(1, 3) if form <= 2 else 0
-        taken = self.several(range(len(shape)), most=n_arrays)
-        length = self.integer(1, 4)
+        taken, length = self.several(range(len(shape)), most=n_arrays), self.integer(1, 4)
         for a, n in enumerate(shape):
             if self.integer(0, 7) == 0:
                 items.append(None)
@@ -337,12 +334,9 @@ class Draft:
         """A slice of an axis of length n that is not empty."""
         if self.flag():
             return slice(None)
-        step = self.choose([None, 1, 2, -1, -2])
-        start = self.integer(0, n - 1)
-        if (step or 1) > 0:
-            stop = self.choose([None, *range(start + 1, n + 2)])
-        else:
-            stop = self.choose([None, *range(start)])
+        step, start = self.choose([None, 1, 2, -1, -2]), self.integer(0, n - 1)
+        stops = range(start + 1, n + 2) if (step or 1) > 0 else range(start)
+        stop = self.choose([None, *stops])
         if stop is not None and stop < n and self.flag():
             stop -= n
         return slice(self.choose([start, start - n]), stop, step)

@@ -587,14 +587,11 @@ both("roll", along("fc", shift=lambda d, x: d.integer(-5, 5)),
 
 def _repeat(d):
     x = d.any(ndim=1)
-    axis = d.axis(x)
-    n = d.shape(x)[axis]
-    if 2 * math.prod(d.shape(x)) > LARGEST:
-        return (x,), {"repeats": 1, "axis": axis}
-    if d.flag():
-        return (x,), {"repeats": 2, "axis": axis}
-    counts = [d.integer(0, 2) for _ in range(n)]
-    return (x,), {"repeats": np.array(counts if any(counts) else [1] * n), "axis": axis}
+    axis, is_large = d.axis(x), 2 * math.prod(d.shape(x)) > LARGEST
+    if is_large or d.flag():
+        return (x,), {"repeats": 1 if is_large else 2, "axis": axis}
+    counts = [d.integer(0, 2) for _ in range(d.shape(x)[axis])]
+    return (x,), {"repeats": np.array(counts if any(counts) else [1] * len(counts)), "axis": axis}
 
 
 def _repeated(c, m, x, repeats, axis):
@@ -623,8 +620,7 @@ for _name in ("softmax", "log_softmax"):
 
 def _linear(d):
     x = d.real(ndim=1, most=3)
-    n = d.shape(x)[-1]
-    lead = math.prod(d.shape(x)[:-1])
+    n, lead = d.shape(x)[-1], math.prod(d.shape(x)[:-1])
     fits = d.where(lambda i: d.dtype(i).kind == "f" and d.ndim(i) == 2 and d.shape(i)[1] == n
                    and lead * d.shape(i)[0] <= LARGEST)  # fmt: skip
     w = d.choose(fits) if fits else d.step("getitem", x, key=(*[0] * (d.ndim(x) - 1), None))
@@ -685,8 +681,7 @@ SHAPES = [s for n in range(4) for s in product(range(1, 5), repeat=n) if math.pr
 
 def program(choices, most_steps=8):
     """A program of up to about this many steps; some bring others that they need."""
-    seed = choices.below(2**16)
-    dtypes = choices.choose(DTYPES)
+    seed, dtypes = choices.below(2**16), choices.choose(DTYPES)
     n = choices.integer(0, 2)
     inputs = [(choices.choose(SHAPES), choices.choose(dtypes)) for _ in range(n)]
     inputs.append((choices.choose(SHAPES), dtypes[-1]))  # a real one

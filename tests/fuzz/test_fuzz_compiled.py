@@ -51,12 +51,9 @@ def optimizer_of(name, model):
 
 
 LOSSES = {
-    "cross_entropy": F.cross_entropy,
-    "mse": F.mse_loss,
-    "l1": F.l1_loss,
-    "huber": F.huber_loss,
+    "cross_entropy": F.cross_entropy, "mse": F.mse_loss, "l1": F.l1_loss, "huber": F.huber_loss,
     "bce": lambda x, y: F.binary_cross_entropy_with_logits(x, gg.sigmoid(y)),
-}
+}  # fmt: skip
 FEATURES = 6
 AVERAGES = {
     "none": None,
@@ -105,25 +102,17 @@ def make(choices, **given):
     """An example; what is given takes the place of what was drawn."""
     sizes = [choices.choose([3, 5, 8, 20]) for _ in range(choices.integer(1, 3))]
     drawn = SimpleNamespace(
-        seed=choices.below(1 << 20),
+        seed=choices.below(1 << 20), sizes=sizes,
         dtype=choices.choose(["float32", "float32", "float64", "float16"]),
-        sizes=sizes,
-        layers=[
-            [choices.choose(LAYERS) for _ in range(choices.below(4))] for _ in range(len(sizes))
-        ],
-        loss=choices.choose(LOSSES),
-        optimizer=choices.choose(OPTIMIZERS),
-        clip=choices.choose(CLIPS),
-        schedule=choices.choose([None, *SCHEDULES]),
-        steps_inside=choices.flag(),
+        layers=[[choices.choose(LAYERS) for _ in range(choices.below(4))] for _ in sizes],
+        loss=choices.choose(LOSSES), optimizer=choices.choose(OPTIMIZERS),
+        clip=choices.choose(CLIPS), schedule=choices.choose([None, *SCHEDULES]),
+        steps_inside=choices.flag(), twice=choices.below(5) == 1, scaled=choices.below(4) == 1,
         zero=choices.choose(["none", "zeros", "after", "outside", "model"]),
         replaces=choices.choose([None, None, "mean", "loss", "pair"]),
-        twice=choices.below(5) == 1,
-        average=choices.choose(["none", *AVERAGES]),
-        scaled=choices.below(4) == 1,
-        batch=choices.choose([4, 7, 33, 70, 150]),
+        average=choices.choose(["none", *AVERAGES]), batch=choices.choose([4, 7, 33, 70, 150]),
         events=[choices.choose([*[None] * 5, *EVENTS]) for _ in range(choices.integer(4, 9))],
-    )
+    )  # fmt: skip
     vars(drawn).update(given)
     return drawn
 
@@ -212,8 +201,7 @@ class Run:
                 self.average.update_parameters(self.model)
             if self.schedule and not example.steps_inside:
                 self.schedule.step()
-            weights = self.weights
-            state = self.model, self.average, self.scaler, self.optimizer, vars(weights)
+            state = self.model, self.average, self.scaler, self.optimizer, vars(self.weights)
             self.found.append(bits((result, *state)))
         return [*self.found, bits(gg.random.default_generator())]
 
@@ -258,23 +246,17 @@ def halve(run, i):
 
 # What happens before a step, by the run and the number of the step.
 EVENTS = {
-    "evaluate": evaluate,
-    "small batch": lambda run, i: None,
-    "huge": lambda run, i: None,
+    "evaluate": evaluate, "small batch": lambda run, i: None, "huge": lambda run, i: None,
+    "rate": halve, "parameter": grow, "freeze": freeze, "dropout": drop, "class": change_class,
     "load": lambda run, i: run.model.load_state_dict(run.saved[0]),
     "load optimizer": lambda run, i: run.optimizer.load_state_dict(run.saved[1]),
-    "rate": halve,
-    "parameter": grow,
     "gradient": lambda run, i: setattr(run.model[0].weight, "grad", None),
-    "freeze": freeze,
-    "dropout": drop,
     "object": lambda run, i: setattr(run.weights, "scale", 0.5 + i),
     "list": lambda run, i: run.weights.terms.append(2.0),
-    "class": change_class,
     "global": lambda run, i: set_globals(0.125 * i, Weights.power),
     "seed": lambda run, i: gg.manual_seed(i),
     "mean": lambda run, i: setattr(run.weights, "mean", gg.asarray(0.5)),
-}
+}  # fmt: skip
 
 
 def check(example):

@@ -245,10 +245,7 @@ def check(program):
         axes.append(None if i in program.shared else 0)
         stacked.append(gg.asarray(arrays[0] if i in program.shared else np.stack(arrays)))
     guards = [gg.asarray(np.stack(xs)) for xs in zip(*constants, strict=True)]
-    for what, name, f in [
-        ("vmap", "values", mixed),
-        ("vmap of a gradient", "gradients", gradients),
-    ]:
+    for what, name, f in ("vmap", "values", mixed), ("vmap of a gradient", "gradients", gradients):
         found = gg.vmap(f, in_axes=(axes, 0))(stacked, guards)
         for example in range(EXAMPLES):
             agree(what, name, [x[example] for x in found], example)
@@ -287,10 +284,8 @@ def check_compiled(program, has_kernels=False):
         found = []
         for f in gradients, compiled, partial(gradients, forward=differentiable):
             inputs = [gg.tensor(a, requires_grad=True) for a in program.arrays(example)]
-            leaves = [x for xs in f(inputs, constants, us) for x in xs]
-            found.append(
-                [bits(with_one_nan(x.detach().numpy()) if has_kernels else x) for x in leaves]
-            )
+            ys = [x for xs in f(inputs, constants, us) for x in xs]
+            found.append([bits(with_one_nan(x.detach().numpy()) if has_kernels else x) for x in ys])
             for a, x in zip(program.arrays(example), inputs, strict=True):
                 np.testing.assert_array_equal(x.detach().numpy(), a)
         for other in found[1:]:

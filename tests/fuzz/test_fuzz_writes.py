@@ -68,6 +68,10 @@ class Shown:
     def is_leaf(self):
         return type(self.expression) is Leaf
 
+    def is_free(self):
+        """Whether it is no result of a recorded op."""
+        return not isinstance(self.expression, Expression)
+
 
 class Leaf:
     """The leaf that the tensor of ``owner`` was when it last began to require grad."""
@@ -174,13 +178,11 @@ class Trainer:
 
 
 UNARY = {
-    "sin": gg.sin,
-    "tanh": gg.tanh,
-    "negative": lambda x: -x,
-    "sum": gg.sum,
+    "sin": gg.sin, "tanh": gg.tanh, "negative": lambda x: -x, "sum": gg.sum,
     "copy": lambda x: gg.asarray(x, copy=True),
-}
+}  # fmt: skip
 VIEWS = {
+    "detach": (gg.Tensor.detach, lambda at: at),
     "x[...]": (lambda x: x[...], lambda at: at),
     "x[1:]": (lambda x: x[1:], lambda at: at[1:]),
     "x[::-2]": (lambda x: x[::-2], lambda at: at[::-2]),
@@ -200,12 +202,9 @@ BINARY = {
 }
 # Which values the derivative of an op needs: those of inputs, by position, and "out".
 NEEDS = {
-    "sin": [0],
-    "tanh": [0, "out"],
-    "x * y": [0, 1],
-    "x / (2 + sin(y))": [0, 1, "out"],
+    "sin": [0], "tanh": [0, "out"], "x * y": [0, 1], "x / (2 + sin(y))": [0, 1, "out"],
     "tanh(x * y) * x": [0, 1],
-}
+}  # fmt: skip
 
 
 class Impossible(Exception):
@@ -337,19 +336,16 @@ class World(Choices):
 
     def view(self):
         x = self.tensor(lambda t: t.at.ndim)
-        name, enabled = self.choose(["detach", *VIEWS]), self.flag() or self.flag()
-        if name == "detach":
-            shown = self.add(x.tensor.detach(), None, source=x, places=lambda at: at)
-        else:
-            of_tensor, places = VIEWS[name]
-            if x.at.shape[0] < 2 and name == "x[1:]":
-                return
-            expression = self.recorded(of_tensor, [x], [], enabled)
-            with gg.set_grad_enabled(enabled):
-                result = of_tensor(x.tensor)
-            if result is x.tensor:  # which astype without a copy may return
-                return
-            shown = self.add(result, expression, source=x, places=places)
+        name, enabled = self.choose(VIEWS), self.flag() or self.flag()
+        of_tensor, places = VIEWS[name]
+        if x.at.shape[0] < 2 and name == "x[1:]":
+            return
+        expression = None if name == "detach" else self.recorded(of_tensor, [x], [], enabled)
+        with gg.set_grad_enabled(enabled):
+            result = of_tensor(x.tensor)
+        if result is x.tensor:  # which astype without a copy may return
+            return
+        shown = self.add(result, expression, source=x, places=places)
         self.log.append(f"{shown.name} = {name} of {x.name}{'' if enabled else ' under no_grad'}")
 
     def unary(self):
@@ -391,9 +387,7 @@ class World(Choices):
         self.log.append(line)
 
     def freeze(self):
-        x = self.tensor(
-            lambda t: t.tensor.array.flags.writeable and not isinstance(t.expression, Expression)
-        )
+        x = self.tensor(lambda t: t.is_free() and t.tensor.array.flags.writeable)
         becomes_leaf = x.expression is None
         x.tensor.requires_grad_(becomes_leaf)
         x.expression = Leaf(x) if becomes_leaf else None
@@ -424,9 +418,7 @@ class World(Choices):
         self.log.append(f"{trainer}.step()")
 
     def load(self):
-        x = self.tensor(
-            lambda t: type(t.tensor) is nn.Parameter and not isinstance(t.expression, Expression)
-        )
+        x = self.tensor(lambda t: t.is_free() and type(t.tensor) is nn.Parameter)
         values = self.drawn(x.at.shape)
         nn.ParameterList([x.tensor]).load_state_dict({"0": values})
         if x.is_leaf():
@@ -539,16 +531,14 @@ class World(Choices):
             inside = [e for e in inside if type(e) is Leaf]
         x = self.tensor(lambda t: t.expression is not None and t.expression in inside)
         g, mode = self.drawn(y.at.shape), self.below(3)
-        retain, create_graph = mode > 0, mode == 2
-        options = f"retain_graph={retain}, create_graph={create_graph}"
+        retain, twice = mode > 0, mode == 2
+        options = f"retain_graph={retain}, create_graph={twice}"
         self.log.append(f"grad({y.name}, {x.name}, {g.tolist()}, {options})")
-        arguments = [y.tensor], [x.tensor], [constant(g)], retain, create_graph, True
+        arguments = [y.tensor], [x.tensor], [constant(g)], retain, twice, True
         call = partial(gg.autograd.grad, *arguments)
         of_both = [(e, None) for e in (y.expression, x.expression)]
-        succeeds, found, (expected,), visited = self.sweep(
-            y, [x.expression], g, call, retain, create_graph
-        )
-        if not succeeds:
+        success, found, (expected,), visited = self.sweep(y, [x.expression], g, call, retain, twice)
+        if not success:
             return
         (found,) = found
         assert (found is None) == (expected is None)

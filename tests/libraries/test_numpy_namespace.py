@@ -50,13 +50,11 @@ BY_VALUES = """
 # Why functions of NumPy that are handed over by its protocols, or are ufuncs, refuse Tensors.
 REFUSED = {
     "in place": "copyto fill_diagonal place put put_along_axis putmask",
-    "writes files": "save savetxt savez savez_compressed",
+    "writes files": "save savetxt savez savez_compressed", "roots": "poly polydiv roots",
     "dates": "busday_count busday_offset datetime_as_string is_busday isnat",
-    "integers only": "bitwise_count gcd lcm",
-    "parts of floating-point numbers": "frexp spacing",
-    "roots": "poly polydiv roots",
+    "integers only": "bitwise_count gcd lcm", "parts of floating-point numbers": "frexp spacing",
     "complex numbers have no order": "sort_complex",
-}
+}  # fmt: skip
 
 
 class TestNames:
@@ -150,9 +148,8 @@ class TestValues:
     def test_integers_complex_numbers_and_empty_arrays(self, values):
         values, text = np.array(values), OTHERS[values]
         for line in filter(in_this_numpy, lines(text)):
-            for result, y in zip(
-                evaluate(line, gnp, gg.asarray(values)), evaluate(line, np, values), strict=True
-            ):
+            found = evaluate(line, gnp, gg.asarray(values))
+            for result, y in zip(found, evaluate(line, np, values), strict=True):
                 assert_array_equal(result.numpy(), y, strict=True, err_msg=line)
 
     @pytest.mark.parametrize("name", sorted(QUESTIONS))
@@ -246,13 +243,6 @@ class TestValues:
             assert (type(x), x.dtype) == (gg.Tensor, gg.float64)
         assert gnp.arange(3, device="cpu").dtype == gg.int64
 
-    def test_values_written_into_a_tensor_keep_their_gradient(self):
-        x = gg.tensor(A, requires_grad=True)
-        out = gnp.zeros_like(x)
-        out[1:] = x[:1] * 2
-        out.sum().backward()
-        assert_array_equal(x.grad.numpy(), [[2.0] * 3, [0.0] * 3])
-
     def test_what_would_be_silently_wrong_is_refused(self):
         x = gg.tensor(A, requires_grad=True)
         for call, words in (
@@ -330,8 +320,7 @@ class TestDerivatives:
         for line, checked in every(ALL):
             x, y = (gg.tensor(SMOOTH_AT), library.tensor(SMOOTH_AT))
             expected = number(line, x.requires_grad_())
-            is_beyond = "float32" in line or (library.name, function_of(line)) in BEYOND
-            if expected is None or is_beyond:
+            if expected is None or "float32" in line or (library.name, function_of(line)) in BEYOND:
                 continue
             with checked:
                 found = number(line, y.requires_grad_(), **constants)

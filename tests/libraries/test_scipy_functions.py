@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy
 from numpy.testing import assert_allclose, assert_array_equal
+from samples import check_errors
 from scipy import integrate, linalg, stats
 
 import gpugrad as gg
@@ -458,19 +459,17 @@ def test_solve_ivp():
 def test_errors_of_solvers():
     odeint, solve_ivp = gg.scipy.integrate.odeint, gg.scipy.integrate.solve_ivp
     rate, y0 = (gg.tensor(x, requires_grad=True) for x in (1.0, [1.0]))
-    for call, message in (
-        (lambda: odeint(lambda y, t: y[:1], [1.0, 2.0], [0.0, 2.0]),
-         r"odeint: the function must return the shape \(2,\)"),
-        (lambda: odeint(lambda y, t: rate * y, y0, [0.0, 1.0], adjoint=True),
-         "depends on a tensor from outside that requires grad"),
-        (lambda: solve_ivp(lambda t, y: y, (0, 1), [1.0], "BDF"), "must be 'RK45', not 'BDF'"),
-        (lambda: solve_ivp(lambda t, y: y, (0, 1), [1.0], t_eval=[2.0]), "inside t_span"),
-        (lambda: solve_ivp(lambda t, y: y, (0, 1), [1.0], t_eval=[1, 0.5]), "must be sorted"),
-        (lambda: solve_ivp(lambda t, y: y, (0, 1), [1.0], max_step=-1), "max_step must be above 0"),
-        (lambda: solve_ivp(lambda t, y: y, (0, 1, 2), [1.0]), "t_span must be the first time and"),
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match=message):
-            call()
+    check_errors(ValueError, [
+        (r"odeint: the function must return the shape \(2,\)",
+         lambda: odeint(lambda y, t: y[:1], [1.0, 2.0], [0.0, 2.0])),
+        ("depends on a tensor from outside that requires grad",
+         lambda: odeint(lambda y, t: rate * y, y0, [0.0, 1.0], adjoint=True)),
+        ("must be 'RK45', not 'BDF'", lambda: solve_ivp(lambda t, y: y, (0, 1), [1.0], "BDF")),
+        ("inside t_span", lambda: solve_ivp(lambda t, y: y, (0, 1), [1.0], t_eval=[2.0])),
+        ("must be sorted", lambda: solve_ivp(lambda t, y: y, (0, 1), [1.0], t_eval=[1, 0.5])),
+        ("max_step must be above 0", lambda: solve_ivp(lambda t, y: y, (0, 1), [1.0], max_step=-1)),
+        ("t_span must be the first time and", lambda: solve_ivp(lambda t, y: y, (0, 1, 2), [1.0])),
+    ])  # fmt: skip
     assert odeint(lambda y, t, k: k + 0 * y, 1.0, [0.0, 1.0], args=2.0)[1].item() > 2.9
     for slope in (lambda y, t: y * y, lambda y, t: gg.where(y > 1.5, np.nan, 1.0)):
         with pytest.raises(ArithmeticError, match=r"odeint: no step is short .* singularity"):
@@ -519,17 +518,12 @@ def test_minimize_with_constraints_and_given_derivatives():
         return 2 * (x - 3)
 
     start = gg.zeros((2, 1), dtype=gg.float64)
+    both = gg.value_and_grad(lambda x: gg.sum((x - 3) ** 2))
     for options in (
         {"jac": gradient},
         {"fun": lambda x: (gg.sum((x - 3) ** 2), gradient(x)), "jac": True},
-        *(
-            {
-                "fun": gg.value_and_grad(lambda x: gg.sum((x - 3) ** 2)),
-                "jac": True,
-                "method": method,
-            }
-            for method in ("Newton-CG", "trust-exact")
-        ),
+        {"fun": both, "jac": True, "method": "Newton-CG"},
+        {"fun": both, "jac": True, "method": "trust-exact"},
         {"method": "trust-exact", "hess": lambda x: 2 * gg.eye(2)},
         {"method": "Newton-CG", "hessp": lambda x, v: 2 * v},
         {"method": "L-BFGS-B", "bounds": [(0, 3), (0, 3)]},
@@ -540,28 +534,26 @@ def test_minimize_with_constraints_and_given_derivatives():
 
 def test_errors():
     sp = gg.scipy
-    for call, message in (
-        (lambda: sp.linalg.solve_triangular(A, B, 3), "trans must be 0, 1 or 2, not 3"),
-        (lambda: sp.linalg.solve_banded((1, 1), A, B), r"ab must be \(..., 3, n\) for 1 and 1"),
-        (lambda: sp.linalg.solve_sylvester(A, C, B), "solve_sylvester: .* do not fit"),
-        (lambda: sp.linalg.block_diag(A[None]), "block_diag: all must be matrices"),
-        (lambda: sp.signal.convolve(A, B[0]), "convolve: .* the same number of axes"),
-        (lambda: sp.signal.convolve(A, B, "half"), "mode must be 'full'"),
-        (lambda: sp.signal.convolve(A[:0], A), "convolve: in1 and in2 must have elements"),
-        (lambda: sp.signal.lfilter(X + 1, X + 1, X, zi=X), f"zi must have length {X.size - 1}"),
-        *((lambda a=a: sp.linalg.expm(a), r"expm: A must be \(..., n, n\)") for a in (X, A[:2])),
-        (lambda: sp.signal.convolve(A, A, method="no"), "method must be 'auto'"),
-        (lambda: sp.signal.fftconvolve(A[:2], B, "valid"), "at least as long as the other"),
-        (lambda: sp.signal.lfilter(A, B[0], A), "lfilter: b and a must have 1 axis"),
-        (lambda: sp.interpolate.interp1d(X, Y[:3]), "interp1d: x must be"),
-        (lambda: sp.interpolate.interp1d(X, X)(4.0), "a place is outside the points"),
-        (lambda: sp.interpolate.interp1d(X, X, "spline"), "kind must be"),
-        (lambda: sp.interpolate.CubicSpline(X, X, bc_type="free"), "bc_type must be"),
-        (lambda: sp.stats.dirichlet.pdf([0.5, 0.5], A[0]), "dirichlet: x must be"),
-        (lambda: sp.stats.multivariate_normal.pdf(A, A[:3, 0]), r"must be \(\.\.\., 3\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()
+    check_errors(ValueError, [
+        ("trans must be 0, 1 or 2, not 3", lambda: sp.linalg.solve_triangular(A, B, 3)),
+        (r"ab must be \(..., 3, n\) for 1 and 1", lambda: sp.linalg.solve_banded((1, 1), A, B)),
+        ("solve_sylvester: .* do not fit", lambda: sp.linalg.solve_sylvester(A, C, B)),
+        ("block_diag: all must be matrices", lambda: sp.linalg.block_diag(A[None])),
+        ("convolve: .* the same number of axes", lambda: sp.signal.convolve(A, B[0])),
+        ("mode must be 'full'", lambda: sp.signal.convolve(A, B, "half")),
+        ("convolve: in1 and in2 must have elements", lambda: sp.signal.convolve(A[:0], A)),
+        (f"zi must have length {X.size - 1}", lambda: sp.signal.lfilter(X + 1, X + 1, X, zi=X)),
+        *((r"expm: A must be \(..., n, n\)", lambda a=a: sp.linalg.expm(a)) for a in (X, A[:2])),
+        ("method must be 'auto'", lambda: sp.signal.convolve(A, A, method="no")),
+        ("at least as long as the other", lambda: sp.signal.fftconvolve(A[:2], B, "valid")),
+        ("lfilter: b and a must have 1 axis", lambda: sp.signal.lfilter(A, B[0], A)),
+        ("interp1d: x must be", lambda: sp.interpolate.interp1d(X, Y[:3])),
+        ("a place is outside the points", lambda: sp.interpolate.interp1d(X, X)(4.0)),
+        ("kind must be", lambda: sp.interpolate.interp1d(X, X, "spline")),
+        ("bc_type must be", lambda: sp.interpolate.CubicSpline(X, X, bc_type="free")),
+        ("dirichlet: x must be", lambda: sp.stats.dirichlet.pdf([0.5, 0.5], A[0])),
+        (r"must be \(\.\.\., 3\)", lambda: sp.stats.multivariate_normal.pdf(A, A[:3, 0])),
+    ])  # fmt: skip
     with pytest.raises(IndexError, match="fftconvolve: axes: axis 5 is out of range for 2 axes"):
         sp.signal.fftconvolve(A, A, axes=5)
     for x in ([0, 2, 1, 3.0], [0, 1, 1, 3.0]):

@@ -33,7 +33,6 @@ def with_one_nan(array):
 
 def same(x, y):
     if isinstance(x, (tuple, list)):
-        assert len(x) == len(y)
         for one, other in zip(x, y, strict=True):
             same(one, other)
     elif isinstance(x, gg.Tensor) or hasattr(x, "dtype"):
@@ -66,16 +65,6 @@ def both_ways(test):
     signature = inspect.signature(test)
     compared.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])
     return compared
-
-
-def refuse_failures(monkeypatch):
-    """Let nothing fail in a program but what fails in its function, which would run instead."""
-
-    def refuse(failure, *args, **kwargs):
-        raise AssertionError(f"the program failed, but the function did not: {failure}")
-
-    for module in "compiled", "derivatives":
-        monkeypatch.setattr(f"gpugrad.tape.{module}.warn_of", refuse)
 
 
 @contextlib.contextmanager
@@ -130,10 +119,8 @@ class Recurrent(nn.Module):
 MODELS = {
     "gelu": (lambda: nn.Sequential(nn.Linear(3, 64), nn.GELU(), nn.Linear(64, 1)), (32, 3)),
     "rnn": (lambda: Recurrent(nn.RNN), (2, 5, 3)),
-    "lstm": (
-        lambda: Recurrent(nn.LSTM, num_layers=2, bidirectional=True, dropout=0.1),
-        (2, 9, 3),  # CuPy joins more than 8 arrays in another way
-    ),
+    # CuPy joins more than 8 arrays in another way.
+    "lstm": (lambda: Recurrent(nn.LSTM, num_layers=2, bidirectional=True, dropout=0.1), (2, 9, 3)),
     "gru": (lambda: Recurrent(nn.GRU, bidirectional=True), (2, 5, 3)),
     "transformer": (lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), (2, 3, 4)),
     "convolution": (

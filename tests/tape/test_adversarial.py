@@ -8,8 +8,8 @@ import pkgutil
 
 import adversarial
 import pytest
-from adversarial.harness import PROGRAMS, failure, run
-from both_ways import is_replayed, refuse_failures
+from adversarial.harness import PROGRAMS, failure, refuse_failures, run
+from both_ways import is_replayed
 
 import gpugrad as gg
 
@@ -37,34 +37,27 @@ def test_compiled_is_what_eager_would_have_done(name, tmp_path, monkeypatch):
     _compare(name, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "arguments-arguments_that_the_function_changes", "arguments-iterators",
-        "errors-labels_that_are_out_of_range", "modules_and_hooks-hooks_that_a_function_adds",
-        "optimizers-options_of_adam", "random_numbers-draws_of_python",
-        "random_numbers-a_generator_of_numpy", "replaced-in_an_attribute",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "arguments-arguments_that_the_function_changes", "arguments-iterators",
+    "errors-labels_that_are_out_of_range", "modules_and_hooks-hooks_that_a_function_adds",
+    "optimizers-options_of_adam", "random_numbers-draws_of_python",
+    "random_numbers-a_generator_of_numpy", "replaced-in_an_attribute",
+])  # fmt: skip
 def test_a_check_leaves_no_trace(name, tmp_path):
     """It runs the function too."""
     _compare(name, tmp_path, check=1)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "arguments-a_model_and_an_optimizer_as_arguments", "arguments-methods_of_records",
-        "arrays-a_rule_of_an_op_that_reads_a_table", "numbers-hyper_parameters_of_functions",
-        "python_features-a_module_of_a_package_that_the_first_call_imports",
-        "transforms-the_hessian_compiled", "optimizers-options_of_adam",
-        "optimizers-weights_that_the_function_clips",
-        "structures-batches_of_raw_arrays", "structures-containers_that_are_one",
-        "structures-named_tuples_that_make_themselves", "replaced-in_an_attribute",
-        "replaced-in_a_module", "replaced-in_a_tuple", "replaced-with_a_graph",
-        "replaced-an_average_of_weights",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "arguments-a_model_and_an_optimizer_as_arguments", "arguments-methods_of_records",
+    "arrays-a_rule_of_an_op_that_reads_a_table", "numbers-hyper_parameters_of_functions",
+    "python_features-a_module_of_a_package_that_the_first_call_imports",
+    "transforms-the_hessian_compiled", "optimizers-options_of_adam", "replaced-in_a_module",
+    "optimizers-weights_that_the_function_clips", "structures-batches_of_raw_arrays",
+    "optimizers-gradients_that_are_missing_at_times", "replaced-in_an_attribute",
+    "structures-containers_that_are_one", "structures-named_tuples_that_make_themselves",
+    "replaced-in_a_tuple", "replaced-with_a_graph", "replaced-an_average_of_weights",
+])  # fmt: skip
 @pytest.mark.filterwarnings("error:gpugrad.compile")
 def test_changes_are_no_reason_not_to_compile(name, tmp_path, monkeypatch):
     made, compile = [], gg.compile

@@ -151,8 +151,7 @@ def test_layers_with_equal_weights():
 
         def f(x, layers=layers):
             first, second = [layer(x) for layer in layers]
-            again = layers[0](x)
-            product = layers[0].weight @ layers[1].weight.T
+            again, product = layers[0](x), layers[0].weight @ layers[1].weight.T
             return first @ second.T, first @ again.T, first @ first.T, product
 
         replays(f, *[(x,)] * 2)
@@ -170,10 +169,9 @@ for name in tests.WITH_GRAPHS:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kernels, feature",
-    [("Haswell", "AVX2"), ("Sandybridge", "AVX"), ("SkylakeX", "AVX512F"), ("Prescott", "SSE3")],
-)
+@pytest.mark.parametrize("kernels, feature", [
+    ("Haswell", "AVX2"), ("Sandybridge", "AVX"), ("SkylakeX", "AVX512F"), ("Prescott", "SSE3"),
+])  # fmt: skip
 def test_products_with_other_kernels(kernels, feature):
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
     if "openblas" not in blas:

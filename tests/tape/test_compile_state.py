@@ -192,13 +192,11 @@ def test_listed_state_is_fresh_and_written_back():
 
         found, load = [], model.load_state_dict
         for change in (
-            lambda: None,
-            lambda: load({"weight": normal(2, 3, seed=2), "bias": normal(2)}),
-            lambda: seen.update(scale=0.5, x=normal(2, seed=4)),
+            lambda: None, lambda: load({"weight": normal(2, 3, seed=2), "bias": normal(2)}),
+            lambda: seen.update(scale=0.5, x=normal(2, seed=4)), lambda: generator.reseed(5),
             lambda: setattr(settings, "factor", 3.0),
             lambda: optimizer.param_groups[0].update(weight_decay=0.3),
-            lambda: generator.reseed(5),
-        ):
+        ):  # fmt: skip
             change()
             found += [step(normal(4, 3)) for _ in range(4)]
         return found, model, mean, settings, optimizer
@@ -252,14 +250,11 @@ def test_what_is_not_listed_is_no_reason_not_to_compile():
     assert f._programs
 
 
-@pytest.mark.parametrize(
-    "listed, message",
-    [
-        ((), "a gradient reaches a tensor that compile cannot see"),
-        (("w", "total"), "an optimizer makes state of what `state` lists; list the optimizer too"),
-        (("w", "optimizer"), "it keeps a tensor where compile cannot see it"),
-    ],
-)
+@pytest.mark.parametrize("listed, message", [
+    ((), "a gradient reaches a tensor that compile cannot see"),
+    (("w", "total"), "an optimizer makes state of what `state` lists; list the optimizer too"),
+    (("w", "optimizer"), "it keeps a tensor where compile cannot see it"),
+])  # fmt: skip
 def test_what_is_not_listed_but_changes(listed, message):
     def run(compile):
         w, total = nn.Parameter(normal(3)), gg.zeros(())
@@ -283,17 +278,12 @@ def test_what_a_function_calls_is_seen_whatever_is_listed():
         [f(normal(3)) for _ in range(3)]
 
 
-@pytest.mark.parametrize(
-    "state, message",
-    [
-        (nn.Linear(2, 2), "state must be a list, not a Linear; state may hold modules, optimizers"),
-        ([normal], "containers and objects, not normal"),
-        ([nn.Linear], "containers and objects, not Linear"),
-        ([0.1], "containers and objects, not 0.1"),
-        ([math], "containers and objects, not math"),
-        ([iter("ab")], "containers and objects, not it names a str_ascii_iterator, into which"),
-    ],
-)
+@pytest.mark.parametrize("state, message", [
+    (nn.Linear(2, 2), "state must be a list, not a Linear; state may hold modules, optimizers"),
+    *(([x], f"containers and objects, not {words}") for x, words in (
+        (normal, "normal"), (nn.Linear, "Linear"), (0.1, "0.1"), (math, "math"),
+        (iter("ab"), "it names a str_ascii_iterator, into which"))),
+])  # fmt: skip
 def test_errors_of_state(state, message):
     with pytest.raises(TypeError, match=message):
         gg.compile(lambda x: x, state=state)

@@ -54,15 +54,14 @@ def test_saved_tensors_are_loaded(path):
         "strided": gpugrad.asarray(np.arange(10.0)[::3]),
         "leaf": gpugrad.ones(2, requires_grad=True),
     }  # fmt: skip
-    gpugrad.save(tensors, path, metadata={"epoch": "3", "note": "käse"})
+    for metadata in {}, {"epoch": "3", "note": "käse"}:
+        gpugrad.save(tensors, path, metadata=metadata)
+        assert gpugrad.io.load_metadata(path) == metadata
     loaded = gpugrad.load(path)
     assert loaded.keys() == tensors.keys()
     assert all(bits_of(x) == bits_of(tensors[name]) for name, x in loaded.items())
     assert not any(x.requires_grad for x in loaded.values())
     assert all(x.array.flags.writeable for x in loaded.values())
-    assert gpugrad.io.load_metadata(path) == {"epoch": "3", "note": "käse"}
-    gpugrad.save(tensors, path)
-    assert gpugrad.io.load_metadata(path) == {}
     assert is_alone(path)
 
 
@@ -278,8 +277,7 @@ def test_files_of_torch_save_are_recognized(path, zipped):
 
 def test_damaged_files_are_short_errors(path):
     gpugrad.save({"a": gpugrad.ones((10, 10))}, path)
-    whole = path.read_bytes()
-    other = io.BytesIO()
+    whole, other = path.read_bytes(), io.BytesIO()
     np.savez(other, w=np.ones(2))
     for content in (b"", whole[:5], whole[:40], whole[:-1], whole + b"x", other.getvalue()):
         path.write_bytes(content)

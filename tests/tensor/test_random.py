@@ -4,6 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from samples import error_test
 
 import gpugrad as gg
 from gpugrad import random
@@ -175,30 +176,28 @@ class TestChoices:
         for draw in random.shuffle, lambda x: random.choice(x, 6), lambda x: x[random.choice(6, 6)]:
             assert len({*map(tuple, gg.vmap(draw)(x).tolist())}) > 10
 
-    @pytest.mark.parametrize("call, error, message", [
-        (lambda: random.choice(3, 4, replace=False), ValueError, r"^choice: cannot draw 4 of 3"),
-        (lambda: random.choice(0, 1), ValueError, r"^choice: cannot draw 1 of 0$"),
-        (lambda: random.choice(3, 1, p=[1.0]), ValueError, r"p must have the shape \(3,\)"),
-        (lambda: random.choice(np.int64(-1)), ValueError, r"^choice: a must be an int of at least"),
-        (lambda: random.choice(-1), ValueError, r"^choice: a must be an int of at least 0"),
-        (lambda: random.shuffle(gg.ones(3), 1), IndexError, r"^shuffle: axis 1 is out of range"),
-        (lambda: random.bernoulli(1.5), ValueError, r"^bernoulli: p must be from 0 to 1"),
-        (lambda: random.bernoulli([1, 0]), TypeError, r"^bernoulli: p must be real floating"),
-        (lambda: random.bernoulli(0.5j), TypeError, r"^bernoulli: p must be real floating"),
-        (lambda: random.bernoulli(gg.full(3, 0.5), ()), ValueError, r"broadcast_to: .* \(3,\)"),
-        (lambda: random.integers(0, 2.9), TypeError, "'float' object"),
-        (lambda: random.multinomial([1.0], 2), ValueError, r"^multinomial: cannot draw 2 of 1"),
-        (lambda: random.multinomial(np.ones((1, 1, 1)), 1), ValueError, r"n,. or .rows, n.,"),
-        (lambda: random.normal(2, std=-1.0), ValueError, r"^normal: std must be .* 0, not -1\.0"),
-        (lambda: random.normal((2, -1)), ValueError, "^normal: negative dimensions"),
-        *((lambda low=low: random.uniform(low=low), ValueError, "^uniform: low must be <= high")
-          for low in (2.0, float("nan"), float("-inf"))),
-        (lambda: random.integers(3, 3), ValueError, r"integers: high must be above low, .* 3\)"),
-        (lambda: gg.grad(lambda std: random.normal(2, std=std).sum())(1.0), RuntimeError, "lost"),
-        (lambda: random.normal(3, mean=np.ones(3), std=2.0), TypeError, "0-dimensional|size-1"),
-        *((lambda n=n: random.permutation(n), ValueError, "^permutation: n must be an int of at l")
-          for n in (2.5, [1, 2], np.arange(3), -1)),
-    ])  # fmt: skip
-    def test_errors(self, call, error, message):
-        with pytest.raises(error, match=message):
-            call()
+
+test_errors = error_test([
+    (lambda: random.choice(3, 4, replace=False), ValueError, r"^choice: cannot draw 4 of 3"),
+    (lambda: random.choice(0, 1), ValueError, r"^choice: cannot draw 1 of 0$"),
+    (lambda: random.choice(3, 1, p=[1.0]), ValueError, r"p must have the shape \(3,\)"),
+    (lambda: random.choice(np.int64(-1)), ValueError, r"^choice: a must be an int of at least"),
+    (lambda: random.choice(-1), ValueError, r"^choice: a must be an int of at least 0"),
+    (lambda: random.shuffle(gg.ones(3), 1), IndexError, r"^shuffle: axis 1 is out of range"),
+    (lambda: random.bernoulli(1.5), ValueError, r"^bernoulli: p must be from 0 to 1"),
+    (lambda: random.bernoulli([1, 0]), TypeError, r"^bernoulli: p must be real floating"),
+    (lambda: random.bernoulli(0.5j), TypeError, r"^bernoulli: p must be real floating"),
+    (lambda: random.bernoulli(gg.full(3, 0.5), ()), ValueError, r"broadcast_to: .* \(3,\)"),
+    (lambda: random.integers(0, 2.9), TypeError, "'float' object"),
+    (lambda: random.multinomial([1.0], 2), ValueError, r"^multinomial: cannot draw 2 of 1"),
+    (lambda: random.multinomial(np.ones((1, 1, 1)), 1), ValueError, r"n,. or .rows, n.,"),
+    (lambda: random.normal(2, std=-1.0), ValueError, r"^normal: std must be .* 0, not -1\.0"),
+    (lambda: random.normal((2, -1)), ValueError, "^normal: negative dimensions"),
+    *((lambda low=low: random.uniform(low=low), ValueError, "^uniform: low must be <= high")
+      for low in (2.0, float("nan"), float("-inf"))),
+    (lambda: random.integers(3, 3), ValueError, r"integers: high must be above low, .* 3\)"),
+    (lambda: gg.grad(lambda std: random.normal(2, std=std).sum())(1.0), RuntimeError, "lost"),
+    (lambda: random.normal(3, mean=np.ones(3), std=2.0), TypeError, "0-dimensional|size-1"),
+    *((lambda n=n: random.permutation(n), ValueError, "^permutation: n must be an int of at l")
+      for n in (2.5, [1, 2], np.arange(3), -1)),
+])  # fmt: skip

@@ -168,15 +168,13 @@ def test_what_cannot_be_drawn(output, options, kind, message):
 
 # Text
 
+
 # Unescaped, each would end the label, or be markup, Markdown, a directive, mathematics or an icon.
-SPECIAL_TEXTS = [
+@pytest.mark.parametrize("label", [
     'say "hi"', "<b>bold</b> & more", "#1; #quot;", "end", "1. step", "- item", "`code`",
     "**b** __init__ w_1 _x_", "style: x#1;", "%%{init}%%", "back\\slash \\n", "two\nlines",
     "fa:fa-car", "$$x^2$$", "[x](http://a.b)", "{{}} | pipe", "ünï 数",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("label", SPECIAL_TEXTS)
+])  # fmt: skip
 def test_any_label_is_shown_as_text(label):
     x = leaf(1.0, label)
     drawing, lines = gg.draw(x * 2), label.split("\n")

@@ -21,7 +21,6 @@ import gpugrad as gg
 from gpugrad.autograd import grad, implementation
 from gpugrad.transforms import jvp, vmap
 
-TOOLS = gg.detect_anomaly, gg.memory_report, gg.profile
 HERE = Path(__file__).name
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -74,15 +73,11 @@ def anomaly(function):
 
 
 @gg.op
-def total(xp, *arrays):
-    return sum(arrays)
-
-
-@gg.op
 def both(xp, x1, x2):
     return x1 + x2, x1 / (x2 + 1)
 
 
+total = gg.op(lambda xp, *arrays: sum(arrays))
 total.vjp(joint=lambda xp, g, arrays: [g / x for x in arrays])
 both.vjp(joint=lambda xp, cotangents, x1, x2: (cotangents[0], cotangents[0] + cotangents[1] / x2))
 ROWS = gg.tensor([[1.0, 2.0], [0.0, 3.0]])
@@ -108,7 +103,7 @@ ANOMALIES = [
 
 
 class TestObserving:
-    @pytest.mark.parametrize("tool", TOOLS)
+    @pytest.mark.parametrize("tool", [gg.detect_anomaly, gg.memory_report, gg.profile])
     def test_everything_is_restored(self, tool):
         loss_of(*weights()).backward()
         assert not instrumented()
@@ -256,10 +251,7 @@ class TestAnomaly:
     def test_gradients_that_do_not_count(self):
         """Those that are not wanted, and infinite slopes of what `where` discards, in any order."""
 
-        @gg.op
-        def product(xp, x1, x2):
-            return x1 * x2
-
+        product = gg.op(lambda xp, x1, x2: x1 * x2)
         product.vjp(joint=lambda xp, g, x1, x2: (g * x2, g * x1 / 0.0))
         x = leaf(0.0, 4.0)
         with gg.detect_anomaly():

@@ -521,8 +521,8 @@ def fault(kind):
 
 if __name__ == "__main__":
     prefix, *arguments = sys.argv[1:]
-    is_checked = "unchecked shape" not in arguments
-    distributed.init(float(os.environ.get("TIMEOUT", 60)), check=is_checked)
+    timeout = float(os.environ.get("TIMEOUT", 60))
+    distributed.init(timeout, check="unchecked shape" not in arguments)
     if prefix == "fault":
         fault(*arguments)
     else:

@@ -82,7 +82,9 @@ GOOD = idx_bytes(np.arange(60, dtype=np.uint8).reshape(5, 3, 4))
 
 
 ZIPPED = gzip.compress(GOOD, mtime=0)
-DAMAGED = [
+
+
+@pytest.mark.parametrize("content, message", [
     (b"", "is not an IDX file: it begins with nothing"),
     (b"hello world", "is not an IDX file: it begins with 68 65 6c 6c"),
     (b"\0\0\x07\x01" + GOOD[4:], "is not an IDX file: it begins with 00 00 07 01"),
@@ -102,10 +104,7 @@ DAMAGED = [
     (ZIPPED[:20] + b"\0" * 30, "is a truncated or damaged gzip file"),
     (b"\x1f\x8b" + b"garbage", "is a truncated or damaged gzip file"),
     (gzip.compress(GOOD[:-1], mtime=0), "is truncated: 75 bytes"),
-]
-
-
-@pytest.mark.parametrize("content, message", DAMAGED)
+])  # fmt: skip
 def test_read_idx_describes_damaged_files(tmp_path, content, message):
     path = tmp_path / "some-idx"
     path.write_bytes(content)
@@ -115,20 +114,13 @@ def test_read_idx_describes_damaged_files(tmp_path, content, message):
     assert len(str(error.value)) < len(str(path)) + 200
 
 
-PROMISES = {
-    "more than promised": (idx_bytes(np.zeros((3, 4), np.uint8)), "is too long", 2 << 20),
-    # The data themselves, and what a growing buffer needs besides.
-    "less than promised": (
-        b"\0\0\x08\x02" + (1 << 20).to_bytes(4, "big") * 2, "is truncated: 12582924", 24 << 20,
-    ),
-}  # fmt: skip
-
-
 @each_compression
-@pytest.mark.parametrize("header, error, most", PROMISES.values(), ids=PROMISES)
-def test_read_idx_allocates_no_more_than_was_promised_and_is_there(
-    tmp_path, compress, header, error, most
-):
+@pytest.mark.parametrize("header, error, most", [
+    (idx_bytes(np.zeros((3, 4), np.uint8)), "is too long", 2 << 20),
+    # The data themselves, and what a growing buffer needs besides.
+    (b"\0\0\x08\x02" + (1 << 20).to_bytes(4, "big") * 2, "is truncated: 12582924", 24 << 20),
+], ids=["more than promised", "less than promised"])  # fmt: skip
+def test_read_idx_allocates_no_more_than_promised(tmp_path, compress, header, error, most):
     """The file has 12 MB of zeros, and its header promises 12 bytes or a terabyte."""
     path = tmp_path / "file"
     path.write_bytes(compress(header + bytes(12 << 20)))
@@ -168,16 +160,13 @@ def test_idx_dataset_reads_the_four_files(mnist):
     assert train.tensors[1].max().item() == 19
 
 
-UNSUITABLE = [
+@pytest.mark.parametrize("name, array, message", [
     ("labels-idx1", np.zeros(5), r"labels-idx1-ubyte holds uint8 \(5,\), "),
     ("labels-idx1", np.zeros((6, 1)), r"uint8 labels of the 6 images"),
     ("labels-idx1", np.full(6, 10), "has the label 10, but labels must"),
     ("images-idx3", np.zeros((6, 12)), r"\(6, 12\), not uint8 images"),
     ("images-idx3", np.zeros((6, 4, 4)), r"differ in size: \(20, 12\)"),
-]
-
-
-@pytest.mark.parametrize("name, array, message", UNSUITABLE)
+])  # fmt: skip
 def test_idx_dataset_rejects_files_that_do_not_match(mnist, name, array, message):
     (mnist / f"t10k-{name}-ubyte.gz").unlink(missing_ok=True)
     (mnist / f"t10k-{name}-ubyte").write_bytes(idx_bytes(array.astype(np.uint8)))

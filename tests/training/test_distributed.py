@@ -109,26 +109,20 @@ def test_the_example(tmp_path):
     ("SLURM_STEP_NUM_TASKS", "srun started 4 processes, but mpi4py, which uses "),
 ])  # fmt: skip
 def test_processes_that_do_not_find_each_other_by_mpi(variable, words):
-    program = "from gpugrad import distributed; distributed.init()"
-    done = run(None, "-c", program, **{variable: "4"})
+    done = run(None, "-c", "from gpugrad import distributed; distributed.init()", **{variable: "4"})
     assert done.returncode
     assert f"RuntimeError: distributed.init: {words}" in done.stderr
     assert "start them by mpiexec -n" in done.stderr
 
 
-ENVIRONMENTS = [
-    ({}, (1, "no launcher")),
-    ({"PMI_SIZE": "4"}, (4, "mpiexec")),
-    ({"PMI_SIZE": "4", "WORLD_SIZE": "9"}, (4, "mpiexec")),
+@pytest.mark.parametrize("variables, expected", [
+    ({}, (1, "no launcher")), ({"WORLD_SIZE": "many"}, (1, "no launcher")),
+    ({"PMI_SIZE": "4"}, (4, "mpiexec")), ({"PMI_SIZE": "4", "WORLD_SIZE": "9"}, (4, "mpiexec")),
     ({"OMPI_COMM_WORLD_SIZE": "2"}, (2, "Open MPI's mpiexec")),
     ({"SLURM_STEP_NUM_TASKS": "3", "WORLD_SIZE": "9", "RANK": "1"}, (3, "srun")),
     ({"WORLD_SIZE": "4", "RANK": "2"}, (4, "torchrun")),
     ({"PMI_SIZE": "2", "WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "a"}, (4, "torchrun")),
-    ({"WORLD_SIZE": "many"}, (1, "no launcher")),
-]
-
-
-@pytest.mark.parametrize("variables, expected", ENVIRONMENTS)
+])  # fmt: skip
 def test_environments_of_several_processes(variables, expected, monkeypatch):
     for name in os.environ:
         if name.startswith(("PMI", "OMPI", "SLURM", "TORCHELASTIC", "WORLD_SIZE", "RANK")):
@@ -170,9 +164,8 @@ class TestOneProcess:
         distributed.init()
         assert (distributed.rank(), distributed.size(), distributed.local_rank()) == (0, 1, 0)
         x = gg.tensor([1.0, 2.0])
-        assert all(
-            (distributed.all_reduce(x, op) == x).all() for op in ("sum", "mean", "max", "min")
-        )
+        for op in ("sum", "mean", "max", "min"):
+            assert (distributed.all_reduce(x, op) == x).all()
         assert distributed.all_reduce(x) is not x
         found = distributed.broadcast({"x": x})["x"], distributed.reduce_scatter(x[None])
         assert [x.tolist() for x in found] == [[1.0, 2.0]] * 2

@@ -5,6 +5,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from samples import error_test
 
 import gpugrad as gg
 from gpugrad import data
@@ -195,7 +196,9 @@ def test_other_members_of_a_batch_are_kept():
 
 
 FLIP, CROP, MIX = images.RandomHorizontalFlip, images.RandomCrop, images.MixUp
-ERRORS = [
+
+
+test_errors = error_test([
     (lambda: CROP(6)(X), ValueError, r"^RandomCrop: images must be at least"),
     (lambda: CROP(2, -1), ValueError, "^RandomCrop: padding must be one or 4"),
     (lambda: CROP(2, 1, fill=-1)(BYTES), ValueError, "^RandomCrop: fill must"),
@@ -217,10 +220,4 @@ ERRORS = [
     (lambda: MIX(0.0), ValueError, "alpha must be above 0"),
     (lambda: MIX(num_classes=7)((X.astype(int), LABELS)), TypeError, "by 255"),
     (lambda: MIX(num_classes=7)((X, LABELS[:, None])), ValueError, r"must be \(n,\)"),
-]
-
-
-@pytest.mark.parametrize("call, kind, message", ERRORS)
-def test_errors(call, kind, message):
-    with pytest.raises(kind, match=message):
-        call()
+])  # fmt: skip

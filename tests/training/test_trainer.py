@@ -6,6 +6,8 @@ import types
 from unittest.mock import Mock, call
 
 import pytest
+from adversarial.harness import bits
+from samples import error_test
 
 import gpugrad
 from gpugrad import data, nn, optim
@@ -42,11 +44,7 @@ def regression(loader=None, *, seed=0, optimizer=optim.Adam, scheduler=None, **o
 
 def same(x, y):
     """Whether two states are equal to the last bit."""
-
-    def bits(leaf):
-        return leaf.numpy().tobytes() if isinstance(leaf, gpugrad.Tensor) else leaf
-
-    return gpugrad.tree.map(bits, x) == gpugrad.tree.map(bits, y)
+    return bits(x) == bits(y)
 
 
 class Stop(Callback):
@@ -94,20 +92,16 @@ class Noise:
 PARTS = {
     "dropout": {"dropout": 0.5},
     "momentum and clipping": {"optimizer": optim.RMSprop, "max_norm": 0.1},
-    "scheduler per step": {
-        "scheduler": lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=30),
-        "schedule_per": "step",
-    },
+    "scheduler per step": {"scheduler": lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=30),
+                           "schedule_per": "step"},
     "scheduler per epoch": {"scheduler": lambda o: lr_scheduler.ExponentialLR(o, 0.7)},
-    "plateau": {
-        "scheduler": lambda o: lr_scheduler.ReduceLROnPlateau(o, patience=0, threshold=0.5),
-        "monitor": "training/loss",
-    },
+    "plateau": {"scheduler": lambda o: lr_scheduler.ReduceLROnPlateau(o, patience=0, threshold=0.5),
+                "monitor": "training/loss"},
     "accumulation": {"accumulate": 3},
     "best": {"monitor": "training/error", "mode": "max", "patience": 4},
     "callback": {"callbacks": [Sum]},
     "middle of an epoch": {"dropout": 0.5, "checkpoint_steps": 3, "transform": Noise()},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -224,16 +218,11 @@ class Monitor(Callback):
         row["value"] = self.values[len(trainer.history)]
 
 
-GOES = (3, 2, 1, 2, 3, 4)
-STOPS = [
-    (GOES, "min", 5, 3),
-    (GOES, "max", 3, 1),
+@pytest.mark.parametrize("values, mode, epochs, best", [
+    ((3, 2, 1, 2, 3, 4), "min", 5, 3), ((3, 2, 1, 2, 3, 4), "max", 3, 1),
     ((math.nan, 2, math.nan, 2, 1), "min", 4, 2),  # equal is not better, nor is nan
     ((1, 2, 3, 4, 5, 6), "max", 6, 6),
-]
-
-
-@pytest.mark.parametrize("values, mode, epochs, best", STOPS)
+])  # fmt: skip
 def test_early_stopping_and_best_weights(values, mode, epochs, best):
     trainer = regression(monitor="value", mode=mode, patience=2, callbacks=[Monitor(*values)])
     assert (len(trainer.fit(6)), trainer.restore_best()) == (epochs, best)
@@ -417,17 +406,6 @@ def test_a_state_that_does_not_fit_changes_nothing():
 
 
 PLATEAU = {"scheduler": lr_scheduler.ReduceLROnPlateau}
-OPTIONS = [
-    ({"schedule_per": "batch"}, "schedule_per must be 'epoch' or 'step'"),
-    ({"mode": "least"}, "mode must be 'min' or 'max', not 'least'"),
-    ({"patience": 3}, "need a monitor"),
-    (PLATEAU, "need a monitor"),
-    ({**PLATEAU, "monitor": "training/loss", "schedule_per": "step"}, "stepped per epoch"),
-    ({"accumulate": 0}, "accumulate must be an int of at least 1"),
-    ({"patience": 0, "monitor": "x"}, "patience must be an int of at least 1"),
-    ({"loader": [], "checkpoint": "x", "checkpoint_steps": 5}, "a loader with a state_dict"),
-    ({"notes": {"model": 1}}, r"\['model'\] in notes are the trainer's own"),
-]
 LAYER, Y = nn.Linear(1, 1), gpugrad.ones((5, 1))
 
 
@@ -435,16 +413,25 @@ def trained_with(loss):
     return lambda: Trainer(LAYER, optim.SGD(LAYER.parameters()), loss, [(Y, Y)]).fit(1)
 
 
-CALLS = [
-    *((ValueError, words, lambda options=o: regression(**options)) for o, words in OPTIONS),
-    (ValueError, "epochs must be an int of at least 1", lambda: regression().fit(0)),
-    (ValueError, "the loader has no batches", lambda: regression([]).fit(1)),
-    (ValueError, r"monitor is 'loss', which is not among \['training/loss",
-     lambda: regression(monitor="loss").fit(1)),
-    (RuntimeError, "no epoch was best", lambda: regression().restore_best()),
-    *((TypeError, f"with the model and a batch, which {loss} does not take", trained_with(f))
+test_errors = error_test([
+    *((lambda options=o: regression(**options), ValueError, words) for o, words in (
+        ({"schedule_per": "batch"}, "schedule_per must be 'epoch' or 'step'"),
+        ({"mode": "least"}, "mode must be 'min' or 'max', not 'least'"),
+        ({"patience": 3}, "need a monitor"), (PLATEAU, "need a monitor"),
+        ({**PLATEAU, "monitor": "training/loss", "schedule_per": "step"}, "stepped per epoch"),
+        ({"accumulate": 0}, "accumulate must be an int of at least 1"),
+        ({"patience": 0, "monitor": "x"}, "patience must be an int of at least 1"),
+        ({"loader": [], "checkpoint": "x", "checkpoint_steps": 5}, "a loader with a state_dict"),
+        ({"notes": {"model": 1}}, r"\['model'\] in notes are the trainer's own"),
+    )),
+    (lambda: regression().fit(0), ValueError, "epochs must be an int of at least 1"),
+    (lambda: regression([]).fit(1), ValueError, "the loader has no batches"),
+    (lambda: regression(monitor="loss").fit(1), ValueError,
+     r"monitor is 'loss', which is not among \['training/loss"),
+    (lambda: regression().restore_best(), RuntimeError, "no epoch was best"),
+    *((trained_with(f), TypeError, f"with the model and a batch, which {loss} does not take")
       for loss, f in (("MSELoss", nn.MSELoss()), ("mse_loss", nn.functional.mse_loss))),
-    *((kind, words, trained_with(lambda model, x, y, result=result: result))
+    *((trained_with(lambda model, x, y, result=result: result), kind, words)
       for result, kind, words in (
         (1.0, TypeError, "must return a Tensor, the mean loss .*, not float"),
         ((Y.mean(), 1.0), TypeError, r"and a dict of metrics, not \(Tensor, float\)"),
@@ -452,10 +439,4 @@ CALLS = [
         (Y, ValueError, r"one number, not a tensor of shape \(5, 1\); return its mean"),
         ((Y.mean(), {"loss": 1.0}), ValueError, "a metric must have a name of its own, not 'loss'"),
       )),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("kind, words, call", CALLS)
-def test_errors(kind, words, call):
-    with pytest.raises(kind, match=words):
-        call()
+])  # fmt: skip

@@ -30,13 +30,11 @@ OF_EXAMPLES = {
     "both": lambda x, a: (gg.sum(a * gg.sin(x)), gg.sum(x**3)),
 }
 IN_MODES = {
-    "grad": gg.grad,
-    "hessian": gg.hessian,
-    "forward": partial(gg.jacobian, mode="forward"),
+    "grad": gg.grad, "hessian": gg.hessian, "forward": partial(gg.jacobian, mode="forward"),
     "forward over reverse": lambda h: gg.jacobian(gg.grad(h), mode="forward"),
     "jvp": lambda h: lambda x: gg.jvp(h, (x,), (gg.cos(x),)),
     "vmap of linearize": lambda h: lambda x: gg.vmap(gg.linearize(h, x)[1])(gg.tensor(np.eye(4))),
-}
+}  # fmt: skip
 
 
 def with_rule(f, fwd, bwd, **options):
@@ -263,13 +261,12 @@ class TestErrors:
 
     def test_missing_vjp(self):
         f = custom_vjp(abs)
-        rows = [
+        check_errors(TypeError, [
             (r"abs: it has no VJP yet; give one with abs\.defvjp", lambda: f(leaf(X))),
             (r"abs\.defvjp: bwd must be a function", lambda: f.defvjp(lambda x: (x, x), None)),
             ("custom_vjp: f must be a function", lambda: custom_vjp(3)),
             ("nondiff_argnums must be positions", lambda: custom_vjp(f, nondiff_argnums=("x",))),
-        ]
-        check_errors(TypeError, rows)
+        ])  # fmt: skip
 
     def test_nondiff_argnums(self):
         for f, given, message in (

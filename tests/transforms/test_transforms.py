@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, make_dataclass
 
 import numpy as np
 import pytest
+from test_custom_vjp import with_rule
 from test_memory import alive, peak_of, some_of_everything
 from test_threads import THREADS, in_threads
 
@@ -41,10 +42,8 @@ def all_close(results, *expected):
         close(x, y)
 
 
-cube = gg.custom_vjp(lambda x: x**3)
-cube.defvjp(lambda x: (x**3, x), lambda x, g: (g * 3 * x**2,))
-twice = gg.custom_vjp(lambda x: x * 2)
-twice.defvjp(lambda x: (x * 2, None), lambda _, g: (g * 2,))
+cube = with_rule(lambda x: x**3, lambda x: (x**3, x), lambda x, g: (g * 3 * x**2,))
+twice = with_rule(lambda x: x * 2, lambda x: (x * 2, None), lambda _, g: (g * 2,))
 
 
 def checkpointed(x):
@@ -146,12 +145,7 @@ class TestJacobian:
             close(gg.jacobian(lambda x: gg.exp(1j * x) * x.sum(), mode=mode)(x), expected)
 
     def test_fewer_elements_decide_the_mode(self):
-        modes = []
-
-        @gg.op
-        def double(xp, x):
-            return 2 * x
-
+        modes, double = [], gg.op(lambda xp, x: 2 * x)
         double.vjp(x=lambda xp, g: modes.append("reverse") or 2 * g)
         double.jvp(x=lambda xp, t: modes.append("forward") or 2 * t)
         for f, mode in (double, "reverse"), (lambda x: gg.concat([double(x), x]), "forward"):
@@ -530,8 +524,7 @@ class TestMemory:
     def test_nothing_survives(self, call, requires_grad):
         x, v = random(3).requires_grad_(requires_grad), random(3)
         call(x, v)
-        before = alive()
-        result = call(x, v)
+        before, result = alive(), call(x, v)
         assert requires_grad or not any(type(y) is Node for y in gc.get_objects())
         del result
         assert alive() == before

@@ -147,16 +147,14 @@ def arguments_that_the_function_changes(world):
 @program
 def a_model_and_an_optimizer_as_arguments(world):
     net = model(3, 3)
-    optimizer = optim.Adam(net.parameters(), lr=0.1)
+    optimizer, bias = optim.Adam(net.parameters(), lr=0.1), net[0].bias
 
     @world.compile
     def step(net, optimizer, x):
         return training(optimizer, lambda: (net(x) ** 2).sum())()
 
-    changes = (
-        lambda: optimizer.param_groups[0].update(lr=0.5),
-        lambda: net[0].bias.requires_grad_(False),
-    )
+    group = optimizer.param_groups[0]
+    changes = lambda: group.update(lr=0.5), lambda: bias.requires_grad_(False)
     world.play(lambda x: step(net, optimizer, x), changes=changes, watch=[net, optimizer])
 
 

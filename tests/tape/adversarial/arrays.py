@@ -12,16 +12,14 @@ NO_BFLOAT16 = None if importlib.util.find_spec("ml_dtypes") else "ml_dtypes is n
 
 
 LAYOUTS = {
-    "contiguous": lambda x: x,
-    "transposed": lambda x: x.T,
-    "reversed": lambda x: x[::-1],
+    "contiguous": lambda x: x, "transposed": lambda x: x.T, "reversed": lambda x: x[::-1],
+    "in Fortran order": np.asfortranarray,
     "with gaps": lambda x: np.repeat(np.repeat(x, 2, 0), 2, 1)[::2, ::2],
     "broadcast": lambda x: np.broadcast_to(x[0], x.shape),
-    "in Fortran order": np.asfortranarray,
     "not aligned": lambda x: np.frombuffer(b"\0" + x.tobytes(), x.dtype, offset=1).reshape(x.shape),
     "of other bytes": lambda x: x.astype(x.dtype.newbyteorder()),
     "read-only": lambda x: np.frombuffer(x.tobytes(), x.dtype).reshape(x.shape),
-}
+}  # fmt: skip
 
 
 @program

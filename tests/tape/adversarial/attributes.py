@@ -11,7 +11,7 @@ import types
 import gpugrad as gg
 from gpugrad import nn, optim
 
-from .harness import normal, program, training, uses
+from .harness import normal, program, puts, training, uses
 
 INITIAL = {"a": 2.0, "b": 3.0}
 
@@ -61,15 +61,11 @@ def turn(name, state):
 
 TURNS = [functools.partial(turn, name) for name in ("a", "b", "a")]
 for _name, _make in {
-    "an_object": types.SimpleNamespace,
-    "a_class": lambda: type("Kind", (), {}),
-    "a_tensor": lambda: Weight(normal(3)),
-    "an_optimizer": optimizer,
-}.items():
-    uses(
-        f"the_order_in_{_name}", lambda x, s: in_order(x, vars(s)),
-        lambda make=_make: given(make(), INITIAL), *TURNS,
-    )  # fmt: skip
+    "an_object": types.SimpleNamespace, "a_class": lambda: type("Kind", (), {}),
+    "a_tensor": lambda: Weight(normal(3)), "an_optimizer": optimizer,
+}.items():  # fmt: skip
+    uses(f"the_order_in_{_name}", lambda x, s: in_order(x, vars(s)),
+         lambda make=_make: given(make(), INITIAL), *TURNS)  # fmt: skip
 uses("the_order_in_a_layer", lambda x, s: in_order(x, dict(s.named_parameters())), Layer, *TURNS)
 
 
@@ -94,15 +90,11 @@ def the_order_changed_inside(world):
 
 
 for _name, _make in {
-    "a_scheduler": scheduler,
-    "a_random_generator": lambda: gg.random.Generator(1),
-    "a_tensor": lambda: Weight(normal(3)),
-    "an_error": lambda: ValueError("text"),
-}.items():
-    uses(
-        f"an_attribute_that_{_name}_gets", lambda x, s: x * getattr(s, "late", 1.0), _make,
-        *[lambda s, value=value: setattr(s, "late", value) for value in (3.0, 2.0)],
-    )  # fmt: skip
+    "a_scheduler": scheduler, "a_random_generator": lambda: gg.random.Generator(1),
+    "a_tensor": lambda: Weight(normal(3)), "an_error": lambda: ValueError("text"),
+}.items():  # fmt: skip
+    uses(f"an_attribute_that_{_name}_gets", lambda x, s: x * getattr(s, "late", 1.0), _make,
+         *[lambda s, value=value: setattr(s, "late", value) for value in (3.0, 2.0)])  # fmt: skip
 
 
 def subclass(state):
@@ -206,11 +198,9 @@ for _name in ("__doc__", "__name__", "__qualname__"):
     uses(f"the_{_name.strip('_')}_of_a_class", lambda x, s, name=_name: x * len(s.__doc__) +
          len(type(s).__name__) + len(type(s).__qualname__), special("__doc__", "text"),
          *replaced(_name, "longer_than_before", "x"))  # fmt: skip
-uses(
-    "the_annotations_of_a_class", lambda x, s: x * s.__annotations__["k"],
-    lambda: special("__annotations__", {"k": 2.0})(), lambda s: s.__annotations__.update(k=3.0),
-    *replaced("__annotations__", {"k": 4.0}),
-)  # fmt: skip
+uses("the_annotations_of_a_class", lambda x, s: x * s.__annotations__["k"],
+     lambda: special("__annotations__", {"k": 2.0})(), lambda s: s.__annotations__.update(k=3.0),
+     *replaced("__annotations__", {"k": 4.0}))  # fmt: skip
 
 
 class Scale:
@@ -239,20 +229,13 @@ def matched(scale):
 
 
 TEXT, PATH, METHOD = "{0.k}", ("k",), "k_doubled"
-UNNAMED = {
-    "a_format": lambda s: TEXT.format(s),
-    "a_formatter": lambda s: string.Formatter().format(TEXT, s),
+for _name, _read in {
+    "a_format": lambda s: TEXT.format(s), "a_copy": lambda s: copy.copy(s).total,
+    "a_formatter": lambda s: string.Formatter().format(TEXT, s), "a_positional_pattern": matched,
     "getattr_as_a_value": lambda s: functools.reduce(getattr, PATH, s),
     "a_method_caller": lambda s: operator.methodcaller(METHOD)(s),
-    "a_positional_pattern": matched,
-    "a_copy": lambda s: copy.copy(s).total,
     "pickle": lambda s: pickle.loads(pickle.dumps(s)).total,
     "a_search_for_members": lambda s: dict(inspect.getmembers(s))[PATH[0]],
-}
-for _name, _read in UNNAMED.items():
-    uses(
-        f"an_attribute_that_is_read_by_{_name}",
-        lambda x, s, read=_read: x * float(read(s)),
-        Matched if _read is matched else Summing,
-        *[lambda s, value=value: setattr(s, "k", value) for value in (3.0, 4.0)],
-    )  # fmt: skip
+}.items():  # fmt: skip
+    uses(f"an_attribute_that_is_read_by_{_name}", lambda x, s, read=_read: x * float(read(s)),
+         Matched if _read is matched else Summing, *puts("k", 3.0, 4.0))  # fmt: skip

@@ -107,8 +107,7 @@ def an_error_in_the_step_of_an_optimizer(world):
     net = model(3, 3)
     optimizer = gg.optim.SGD(net.parameters(), lr=0.1)
 
-    f = world.compile(training(optimizer, lambda x: (net(x) ** 2).sum()))
-
+    step = training(optimizer, lambda x: (net(x) ** 2).sum())
     spoil = optimizer.param_groups[0].update
     changes = [partial(spoil, momentum=value) for value in (-1.0, 0.5, "a", 0)]
-    world.play(f, batch, changes=changes, watch=[net])
+    world.check(step, batch, changes=changes, watch=[net])

@@ -37,7 +37,7 @@ def by_table(make):
     return pair
 
 
-WAYS = {
+for _name, (_make, _use) in {
     "a_method_in_c": (lambda t: t.get, lambda of: of("k")),
     "a_vectorized_function": (lambda t: np.vectorize(lambda v: v * t["k"]), lambda of: of(1.0)),
     "a_ufunc_of_python": (lambda t: np.frompyfunc(lambda v: v * t["k"], 1, 1), lambda of: of(1.0)),
@@ -55,63 +55,31 @@ WAYS = {
         lambda t: gg.grad(type("Energy", (), {"__call__": lambda _, x: x * t["k"]})()),
         lambda of: of(gg.ones(())),
     ),
-}  # fmt: skip
-for _name, (_make, _use) in WAYS.items():
-    uses(
-        f"a_table_behind_{_name}", lambda x, s, use=_use: x * float(use(s.of)), by_table(_make),
-        *[lambda s, value=value: s.table.update(k=value) for value in (3.0, 0.5)],
-    )  # fmt: skip
-CLASSES = {
+}.items():  # fmt: skip
+    uses(f"a_table_behind_{_name}", lambda x, s, use=_use: x * float(use(s.of)), by_table(_make),
+         *[lambda s, value=value: s.table.update(k=value) for value in (3.0, 0.5)])  # fmt: skip
+for _name, _make in {
     "a_made_dataclass": lambda: dataclasses.make_dataclass("C", [("k", float, 2.0)]),
     "a_new_class": lambda: types.new_class("C", (), {}, lambda names: names.update(k=2.0)),
     "an_abstract_class": lambda: type("C", (abc.ABC,), {"k": 2.0}),
     "a_generic_alias": lambda: types.GenericAlias(type("C", (), {"k": 2.0}), int),
-}
-for _name, _make in CLASSES.items():
-    uses(
-        f"an_attribute_of_{_name}", lambda x, s: x * s[0].k, lambda make=_make: [make()],
-        *[lambda s, value=value: setattr(getattr(s[0], "__origin__", s[0]), "k", value)
-          for value in (3.0, 4.0)],
-    )  # fmt: skip
+}.items():
+    uses(f"an_attribute_of_{_name}", lambda x, s: x * s[0].k, lambda make=_make: [make()],
+         *[lambda s, value=value: setattr(getattr(s[0], "__origin__", s[0]), "k", value)
+           for value in (3.0, 4.0)])  # fmt: skip
 GROUPS = operator.attrgetter("param_groups")
-uses(
-    "groups_by_an_attrgetter",
-    lambda x, s: x * GROUPS(s)[0]["lr"],
-    optimizer,
-    *[lambda s, value=value: s.param_groups[0].update(lr=value) for value in (0.3, 0.4)],
-)
-uses(
-    "a_member_by_a_format",
-    lambda x, s: x * float(f"{s.k}"),
-    lambda: given_module(k=2.0),
-    *puts("k", 3.0, 4.0),
-)
-uses(
-    "a_decimal",
-    lambda x, s: x * float(Decimal(1) / 3),
-    lambda: getcontext().copy() and None,
-    lambda s: setattr(getcontext(), "prec", 3),
-    lambda s: setattr(getcontext(), "prec", 28),
-)
-uses(
-    "the_state_of_a_generator",
-    lambda x, s: x * (random.getstate()[1][0] % 97),
-    lambda: None,
-    *[lambda s, seed=seed: random.seed(seed) for seed in (1, 2)],
-)
-uses(
-    "an_environment_as_text",
-    lambda x, s: x * len(repr(os.environ)),
-    lambda: None,
-    lambda s: os.environ.update(OWN="1"),
-    lambda s: os.environ.pop("OWN"),
-)
-uses(
-    "an_object_with_set_state",
-    lambda x, s: x * s.k,
-    lambda: types.SimpleNamespace(k=2.0, set_state=True),
-    *puts("k", 3.0, 4.0),
-)
+uses("groups_by_an_attrgetter", lambda x, s: x * GROUPS(s)[0]["lr"], optimizer,
+     *[lambda s, lr=lr: s.param_groups[0].update(lr=lr) for lr in (0.3, 0.4)])  # fmt: skip
+uses("a_member_by_a_format", lambda x, s: x * float(f"{s.k}"), lambda: given_module(k=2.0),
+     *puts("k", 3.0, 4.0))  # fmt: skip
+uses("a_decimal", lambda x, s: x * float(Decimal(1) / 3), lambda: getcontext().copy() and None,
+     *[lambda s, prec=prec: setattr(getcontext(), "prec", prec) for prec in (3, 28)])  # fmt: skip
+uses("the_state_of_a_generator", lambda x, s: x * (random.getstate()[1][0] % 97), lambda: None,
+     *[lambda s, seed=seed: random.seed(seed) for seed in (1, 2)])  # fmt: skip
+uses("an_environment_as_text", lambda x, s: x * len(repr(os.environ)), lambda: None,
+     lambda s: os.environ.update(OWN="1"), lambda s: os.environ.pop("OWN"))  # fmt: skip
+uses("an_object_with_set_state", lambda x, s: x * s.k,
+     lambda: types.SimpleNamespace(k=2.0, set_state=True), *puts("k", 3.0, 4.0))  # fmt: skip
 
 
 @program
@@ -135,12 +103,9 @@ class Rates:
 
 
 uses("a_class_with_rates", lambda x, s: x * s.k, Rates, *puts("k", 3.0, 4.0))
-uses(
-    "a_class_that_is_registered",
-    lambda x, s: x * isinstance(s, collections.abc.Sequence),
-    lambda: type("Items", (), {})(),
-    lambda s: collections.abc.Sequence.register(type(s)),
-)
+uses("a_class_that_is_registered", lambda x, s: x * isinstance(s, collections.abc.Sequence),
+     lambda: type("Items", (), {})(),
+     lambda s: collections.abc.Sequence.register(type(s)))  # fmt: skip
 codecs.register_error("own_handler", lambda error: ("a" * int(TABLE["k"]), error.end))
 
 

@@ -67,21 +67,14 @@ def slopes_that_are_infinite_and_cotangents_from_outside(world):
 
     def whole(k, i):
         for backward in (
-            lambda: (roots() * k).sum().backward(),
-            lambda: total().backward(gg.asarray(k)),
-            lambda: logs()[i].backward(),
-            lambda: product().backward(gg.asarray(grads[i])),
-        ):
+            lambda: (roots() * k).sum().backward(), lambda: total().backward(gg.asarray(k)),
+            lambda: logs()[i].backward(), lambda: product().backward(gg.asarray(grads[i])),
+        ):  # fmt: skip
             w.grad = matrix.grad = None
             backward()
             world.note(w.grad, matrix.grad)
 
     world.play(whole, lambda i: ([0.0, 1.0, -0.0, 2.0][i % 4], i % 3), calls=12)
-
-
-def sums_whose_order_shows(x):
-    sums = x.sum(), x.sum(0), x.mean(1), x.T.sum(0)
-    return *sums, gg.cumulative_sum(x, axis=1), (x + 1e8) - 1e8
 
 
 LONG = [gg.asarray(x) for x in np.random.default_rng(0).normal(0, 1e3, (4, 37, 53)).astype("f4")]
@@ -93,7 +86,10 @@ LOST = [1.5, -2.7, 300.0], [0.0, -0.0, 1e-9], [127.0, 128.0, -129.0]
 plays("simplifications_that_change_zeros",
       lambda x: (x + 0.0, x - 0.0, x * 1.0, -x, 0.0 - x, x * 0.0, x + x - x, x / 1, 0 + x),
       lambda i: (gg.asarray(VALUES[i % 7]),), calls=14)  # fmt: skip
-plays("sums_whose_order_shows", sums_whose_order_shows, lambda i: (LONG[i % 8],), calls=24)
+plays("sums_whose_order_shows",
+      lambda x: (x.sum(), x.sum(0), x.mean(1), x.T.sum(0), gg.cumulative_sum(x, axis=1),
+                 (x + 1e8) - 1e8),
+      lambda i: (LONG[i % 8],), calls=24)  # fmt: skip
 plays("comparisons_with_what_is_not_a_number",
       lambda x: (x == x, x < 1, gg.max(x), gg.min(x), gg.argmax(x), gg.sort(x), gg.clip(x, 0, 1)),
       lambda i: (gg.asarray(VALUES[i % 7]),), calls=14)  # fmt: skip

@@ -215,13 +215,12 @@ def a_plateau_inside(world):
 @program
 def passes_through_loaders(world):
     samples = data.TensorDataset(normal(5, 3), normal(5))
-    loaders = [data.DataLoader(samples, batch_size=2)]
-    loaders.append(data.DataLoader(samples, batch_size=2, shuffle=True, prefetch=1))
+    options = {}, {"shuffle": True, "prefetch": 1}
+    loaders = [data.DataLoader(samples, batch_size=2, **given) for given in options]
     w = leaf(3)
     step = harness.training(optim.SGD([w], lr=0.1), lambda x, y: ((x @ w - y) ** 2).mean())
-    train = world.compile(lambda loader: [step(x, y) for x, y in loader])
-    watched = [loader.state_dict for loader in loaders]
-    world.play(train, lambda i: (loaders[i % 2],), watch=[w, *watched])
+    world.watch(w, *[loader.state_dict for loader in loaders])
+    world.check(lambda loader: [step(x, y) for x, y in loader], lambda i: (loaders[i % 2],))
 
 
 # Numbers that the function looks at

@@ -68,8 +68,7 @@ def second_derivatives(w):
 @scenario(SHAPE, SHAPE, choices=range(5))
 def gradients_with_respect_to_some_inputs(w, v):
     def play(f, x, k):
-        y = f(x.requires_grad_())
-        inputs = [[w], [v], [x, v], [w, x], [w, v, x]][k]
+        y, inputs = f(x.requires_grad_()), [[w], [v], [x, v], [w, x], [w, v, x]][k]
         first = gg.autograd.grad([y], inputs)
         rest = [t for t in (w, v, x) if not any(t is i for i in inputs)] or [w]
         return first, error_of(gg.autograd.grad, [y], rest), error_of(y.backward)

@@ -8,9 +8,8 @@ from gpugrad import optim
 
 from .harness import batch, bits, in_child, missing, model, normal, program, training
 
-NO_FORK = missing(os, "fork", "waitpid") or (
-    "fork is not safe" if sys.platform == "darwin" else None
-)
+UNSAFE = "fork is not safe" if sys.platform == "darwin" else None
+NO_FORK = missing(os, "fork", "waitpid") or UNSAFE
 
 
 @program(needs=NO_FORK)

@@ -9,8 +9,6 @@ import types
 import warnings
 from importlib.machinery import ModuleSpec
 
-import gpugrad as gg
-
 from .harness import add, plays, program
 
 
@@ -79,9 +77,9 @@ def an_object_in_the_place_of_a_module(world):
 
 @program
 def a_precision_of_decimals(world):
-    f = world.compile(lambda x: x.astype(gg.float64) * float(decimal.Decimal(1) / 3))
     with decimal.localcontext() as context:
-        world.play(f, changes=[lambda n=n: setattr(context, "prec", n) for n in (3, 1)])
+        changes = [functools.partial(setattr, context, "prec", n) for n in (3, 1)]
+        world.check(lambda x: x.astype("float64") * float(decimal.Decimal(1) / 3), changes=changes)
 
 
 @program
@@ -109,7 +107,7 @@ def returned(x, *others):
     return x
 
 
-WAYS = {
+for way, find in {
     "sys_modules": lambda m: sys.modules["adversarial_module"].K,
     "sys_modules_get": lambda m: sys.modules.get("adversarial_module").K,
     "getattr": lambda m: getattr(m, "K"),  # noqa: B009
@@ -117,6 +115,5 @@ WAYS = {
     "getattr_by_a_variable_with_a_default": lambda m, name="K": getattr(m, name, "x"),
     "getattr_of_a_result": lambda m: getattr(returned(m, "K"), "k".upper()),
     "getattr_of_a_result_by_a_text": lambda m: getattr(returned(m), "K", None),
-}
-for way, find in WAYS.items():
+}.items():
     add(f"a_number_of_a_module_by_{way}", __name__, functools.partial(of_a_module, find))

@@ -45,8 +45,7 @@ def draws_of_each_kind(x, _):
 
 
 def saves_and_restores(x, generator):
-    state = generator.get_state()
-    first = generator.normal(3)
+    state, first = generator.get_state(), generator.normal(3)
     generator.set_state(state)
     return x + first - generator.normal(3) + generator.normal(3)
 

@@ -45,11 +45,9 @@ def uses_of_one(name, use, make=raw_numbers, changes=None):
 
 
 USES = {
-    "memoryview": lambda a: memoryview(a)[0],
-    "bytes": lambda a: bytes(a)[3],
+    "memoryview": lambda a: memoryview(a)[0], "bytes": lambda a: bytes(a)[3],
     "a_hash_of_the_bytes": lambda a: hashlib.sha256(a).digest()[0],
-    "the_attribute_data": lambda a: a.data[0],
-    "the_attribute_flat": lambda a: a.flat[0],
+    "the_attribute_data": lambda a: a.data[0], "the_attribute_flat": lambda a: a.flat[0],
     "the_attribute_ctypes": lambda a: a.ctypes.data_as(_FLOATS)[0],
     "the_type": lambda a: 2 if type(a) is np.ndarray else 3,
     "the_class": lambda a: 2 if a.__class__ is np.ndarray else 3,
@@ -61,19 +59,17 @@ USES = {
     "comparison": lambda a: 2 if a[0] > 1 else 3,
     "deepcopy": lambda a: copy.deepcopy(a) * 2,
     "pickle": lambda a: pickle.loads(pickle.dumps(a)) * 2,
-    "weakref": lambda a: weakref.ref(a)()[0],
-    "text": lambda a: len(str(a)) + len(f"{a}"),
+    "weakref": lambda a: weakref.ref(a)()[0], "text": lambda a: len(str(a)) + len(f"{a}"),
     "indices": lambda a: gg.asarray([3.0, 4.0, 5.0])[a.argsort()],
     "masks": lambda a: gg.asarray([3.0, 4.0, 5.0])[a > 1].sum(),
     "identity": lambda a: 2 if any(x is a for x in [a]) else 3,
     "sets_of_numbers": lambda a: 2 if float(a[0]) in {0.5, 1.0} else 3,
-    "pattern_matching": lambda a: _matched(a),
+    "pattern_matching": lambda a: _matched(a), "gradients_of_it": lambda a: _gradient_at(a),
     "ops_of_gpugrad_alone": lambda a: gg.exp(a) + gg.sum(a),
-    "gradients_of_it": lambda a: _gradient_at(a),
     "a_copy_of_another_dtype": lambda a: np.asarray(a, dtype="f8"),
     "vectorize": np.vectorize(lambda v: v * 2),
     "an_array_of_elements": lambda a: np.array([a[0], a[1], a[2]]),
-}
+}  # fmt: skip
 
 
 class _Interface:
@@ -141,7 +137,7 @@ def base(change):
 TEXT = getattr(np.dtypes, "StringDType", lambda: object)
 RECORD = [("a", "f4"), ("b", "i4")]
 # How an array is used, what makes it, and changes.
-KINDS = {
+for _name, (_use, _make, *_changes) in {
     "the_shape_set_in_place": (lambda a: a.shape[0], raw_numbers,
         *[lambda a, shape=shape: setattr(a, "shape", shape) for shape in ((3, 1), (1, 3))]),
     "the_dtype_set_in_place": (lambda a: float(a[0]), raw_numbers,
@@ -177,8 +173,7 @@ KINDS = {
         lambda: np.frombuffer(bytearray(raw_numbers()), "f4"),
         base(lambda memory: put(np.float32(3).tobytes(), slice(4))(memory))),
     "an_own_subclass": (lambda a: 2 * a.sum(), lambda: np.ones(3).view(Own), put(5.0), fill(2.0)),
-}  # fmt: skip
-for _name, (_use, _make, *_changes) in KINDS.items():
+}.items():  # fmt: skip
     uses_of_one(_name, _use, _make, _changes)
 
 
@@ -238,13 +233,11 @@ def raw_arrays_in_objects(world):
         "a bound operator": lambda a: functools.partial(a.__mul__, 2),
         "a default": lambda a: lambda *, a=a: a,
         "a caller of a method": lambda a: functools.partial(
-            operator.methodcaller("__rmul__", a), np.array(2.0)
-        ),
+             operator.methodcaller("__rmul__", a), np.array(2.0)),
         "a weak reference": weakref.ref,
-    }
+    }  # fmt: skip
     for make in places.values():
-        raw = raw_numbers()
-        get = make(raw)
+        get = make(raw := raw_numbers())
         f = world.compile(lambda x, get=get: x * gg.asarray(get()))
         for number in range(8):
             if number % 3 == 2:
@@ -320,8 +313,21 @@ def constants_that_are_returned_and_written(world):
             world.play(g, lambda i, k=number: (normal(3, seed=k),), after=after, calls=1)
 
 
+def failing(function):
+    try:
+        function()
+    except Exception as error:  # noqa: BLE001
+        return type(error).__name__
+    return ""
+
+
+def _of_argument(use, world):
+    given = [raw_numbers(0.5 + i // 2, 1.5, 2.5) for i in range(8)]
+    world.check(lambda x, a: x * use(a), lambda i: (normal(3, seed=i), given[i]), watch=[given])
+
+
 # What a function may do with an argument, besides what it may do with an array that it names.
-USES_OF_ARGUMENTS = {
+for _name, _use in {
     "set_shape": lambda a: [setattr(a, "shape", (3, 1)), a.sum(0), setattr(a, "shape", 3)][1],
     "set_real": lambda a: [setattr(a, "real", 2.0), a * 1][1],
     "set_flags": lambda a: a.setflags(write=True) or a.flags.writeable,
@@ -348,23 +354,7 @@ USES_OF_ARGUMENTS = {
     "dtype_kind": lambda a: 2 if a.dtype == np.float32 and np.issubdtype(a.dtype, float) else 3,
     "getattr_by_name": lambda a: getattr(a, "s" + "um")(),
     "copies": lambda a: copy.copy(a) + a.copy() + a.view() + a.astype(np.float64),
-}
-
-
-def failing(function):
-    try:
-        function()
-    except Exception as error:  # noqa: BLE001
-        return type(error).__name__
-    return ""
-
-
-def _of_argument(use, world):
-    given = [raw_numbers(0.5 + i // 2, 1.5, 2.5) for i in range(8)]
-    world.check(lambda x, a: x * use(a), lambda i: (normal(3, seed=i), given[i]), watch=[given])
-
-
-for _name, _use in USES_OF_ARGUMENTS.items():
+}.items():
     add(f"an_argument_and_{_name}", __name__, functools.partial(_of_argument, _use))
 
 

@@ -112,18 +112,11 @@ def put(name, make):
     return lambda state: setattr(state, name, make(state))
 
 
-OTHERS = {
-    "other": lambda _: normal(3, seed=9),
-    "same": lambda s: s.other,
-    "leaf": lambda _: leaf(3),
-    "number": lambda _: 0.5,
-    "float64": lambda _: gg.zeros(3, dtype=gg.float64),
-    "shape": lambda _: gg.zeros(1),
-    "view": lambda s: s.other[...],
-    "weight": lambda s: s.w.detach(),
-    "none_again": lambda _: gg.ones(3),
-}
-CHANGES = [put("mean", make) for make in OTHERS.values()]
+CHANGES = [put("mean", make) for make in (
+    lambda _: normal(3, seed=9), lambda s: s.other, lambda _: leaf(3), lambda _: 0.5,
+    lambda _: gg.zeros(3, dtype=gg.float64), lambda _: gg.zeros(1), lambda s: s.other[...],
+    lambda s: s.w.detach(), lambda _: gg.ones(3),
+)]  # fmt: skip
 
 
 def into_its_memory(state):
@@ -133,7 +126,7 @@ def into_its_memory(state):
 
 for _use, _make, _changes in (
     (in_an_attribute, namespace, [*CHANGES, into_its_memory]),
-    (in_an_attribute, Norm, [put("mean", OTHERS["other"]), into_its_memory]),
+    (in_an_attribute, Norm, [CHANGES[0], into_its_memory]),
     (in_an_item, lambda: {"mean": gg.zeros(3)}, [lambda s: s.update(mean=gg.ones(3)), dict.clear]),
     (in_a_list, lambda: [1, gg.zeros(3)], [lambda s: s.append(1), lambda s: s.reverse()]),
     (in_a_global, lambda: globals().update(MEAN=gg.zeros(3)), []),

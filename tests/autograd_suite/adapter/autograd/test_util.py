@@ -56,8 +56,7 @@ def check_grads(f, x, modes=("fwd", "rev"), order=2):
     def pull(x, u):
         return gg.vjp(function, x)[1](u)[0]
 
-    y = tree.map(lambda out: out.detach(), function(x))
-    v, u = _random(x), _random(y)
+    v, u = _random(x), _random(tree.map(lambda out: out.detach(), function(x)))
     ahead, behind = (_leaves(f(_moved(x, v, s * EPS / 2))) for s in (1, -1))
     expected = _inner([(a - b) / EPS for a, b in zip(ahead, behind, strict=True)], u)
     for mode, derivative, given, against in ("fwd", push, v, u), ("rev", pull, u, v):
