@@ -15,14 +15,11 @@ from gpugrad import nn, optim
 
 WOLFE = {"line_search_fn": "strong_wolfe"}
 OPTIONS = {
-    "plain": {"lr": 0.1},
-    "a short history": {"lr": 0.1, "history_size": 2},
-    "one iteration": {"lr": 0.05, "max_iter": 1},
-    "few calls": {"lr": 0.1, "max_eval": 4},
+    "plain": {"lr": 0.1}, "a short history": {"lr": 0.1, "history_size": 2},
+    "one iteration": {"lr": 0.05, "max_iter": 1}, "few calls": {"lr": 0.1, "max_eval": 4},
     "tolerance_grad": {"lr": 0.1, "tolerance_grad": 0.5},
     "tolerance_change": {"lr": 0.1, "tolerance_change": 1e-2},
-    "strong_wolfe": WOLFE,
-    "strong_wolfe, a long first step": {"lr": 30.0, **WOLFE},
+    "strong_wolfe": WOLFE, "strong_wolfe, a long first step": {"lr": 30.0, **WOLFE},
     "strong_wolfe, a short first step": {"lr": 0.1, **WOLFE},
     "strong_wolfe, all": WOLFE | {
         "lr": 0.5, "history_size": 3, "max_iter": 5, "max_eval": 7, "tolerance_grad": 1e-4,

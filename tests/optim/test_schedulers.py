@@ -38,14 +38,11 @@ def chained(*parts):
 
 # Each case makes a scheduler from the classes of a library, and an optimizer of it.
 CASES = {
-    "StepLR, gamma": of("StepLR", 3, gamma=0.9),
+    "StepLR, gamma": of("StepLR", 3, gamma=0.9), "ConstantLR": of("ConstantLR", 0.7, 13),
     "MultiStepLR": of("MultiStepLR", [30, 4, 4, 0, 11]),
     "MultiStepLR, to 0": of("MultiStepLR", [2, 2, 5], 0.0),
-    "ConstantLR": of("ConstantLR", 0.7, 13),
-    "LinearLR": of("LinearLR", 0.2, 0.05, 20),
-    "LinearLR, to 0": of("LinearLR", 1.0, 0.0, 20),
-    "ExponentialLR": of("ExponentialLR", 0.9),
-    "PolynomialLR": of("PolynomialLR", 20, 2.5),
+    "LinearLR": of("LinearLR", 0.2, 0.05, 20), "LinearLR, to 0": of("LinearLR", 1.0, 0.0, 20),
+    "ExponentialLR": of("ExponentialLR", 0.9), "PolynomialLR": of("PolynomialLR", 20, 2.5),
     "CosineAnnealingLR, eta_min": of("CosineAnnealingLR", 7, 1e-3),
     "CosineAnnealingLR, T_max of 1": of("CosineAnnealingLR", 1, 1e-3),
     "CosineAnnealingWarmRestarts, all": of("CosineAnnealingWarmRestarts", 3, 2, 1e-3),
@@ -67,9 +64,8 @@ CASES = {
         "CyclicLR", [0.01, 0.02], [0.1, 0.3], 4, 6, base_momentum=[0.5, 0.6], max_momentum=0.7,
         scale_fn=Halving(), scale_mode="iterations"
     ),
-    "SWALR": of("SWALR", 0.5),
+    "SWALR": of("SWALR", 0.5), "SWALR, at once": of("SWALR", 0.5, 0),
     "SWALR, all": of("SWALR", [0.5, 0.01], 20, "linear"),
-    "SWALR, at once": of("SWALR", 0.5, 0),
     "SequentialLR": sequential(
         of("LinearLR", total_iters=4), of("CosineAnnealingLR", 20), of("ExponentialLR", 0.9),
         milestones=[5, 30]
@@ -167,15 +163,12 @@ METRICS = [5, 4, 4, 3.9999, 3.999, 3.5, 3.6, 3.7, 2, 2, 2, 2, 2, 2.5, 1, math.na
 
 
 PLATEAUS = [
-    {},
-    {"patience": 0, "factor": 0.9, "eps": 1e-2},
-    {"patience": 1, "cooldown": 3},
-    {"patience": 1, "threshold_mode": "abs", "threshold": 0.2},
-    {"patience": 1, "mode": "max"},
+    {}, {"patience": 0, "factor": 0.9, "eps": 1e-2}, {"patience": 1, "cooldown": 3},
+    {"patience": 1, "threshold_mode": "abs", "threshold": 0.2}, {"patience": 1, "mode": "max"},
     {"patience": 1, "mode": "max", "threshold_mode": "abs", "threshold": 0.2},
     {"patience": 1, "min_lr": 0.01, "factor": 0.3},
     {"patience": 2, "min_lr": [0.05, 1e-3], "factor": 0.3, "cooldown": 1},
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("options", PLATEAUS, ids=str)
