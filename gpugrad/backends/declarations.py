@@ -181,10 +181,8 @@ def declaration(function) -> Declaration:
     """What is known of any callable."""
     if (found := _declared.get(_key(function))) is not None:
         return found[1]
-    if type(function) is np.ufunc:
-        is_plain = function.nout == 1 and function.signature is None
-        return _UFUNC if is_plain else _UNKNOWN
-    return _UNKNOWN
+    is_ufunc = type(function) is np.ufunc and function.nout == 1 and function.signature is None
+    return _UFUNC if is_ufunc else _UNKNOWN
 
 
 def are_integers(args, kwargs):

@@ -38,10 +38,8 @@ def parse(subscripts, shapes):
             raise ValueError(f"{subscripts!r}: {term!r} does not fit the shape {shape}")
     most = max([0, *counts])
     dots = "".join(unused_letters(letters, most))
-    terms = [
-        term.replace("...", dots[most - count :], 1)
-        for term, count in zip(terms, counts, strict=True)
-    ]
+    pairs = zip(terms, counts, strict=True)
+    terms = [term.replace("...", dots[most - count :], 1) for term, count in pairs]
     if arrow:
         if dots and "..." not in out:
             raise ValueError(f"{subscripts!r}: the result needs '...' too; sum first to lose axes")
@@ -83,12 +81,9 @@ def diagonal_step(n, repeats):
 def _steps(subscripts, shapes):
     """Functions that in turn reduce a list of arrays, at first the operands, to the result."""
     terms, out, sizes = parse(subscripts, shapes)
-    steps = []
-    terms = list(terms)
-    whole = [
-        {c for c, n in zip(term, shape, strict=True) if n == sizes[c]}
-        for term, shape in zip(terms, shapes, strict=True)
-    ]
+    steps, terms = [], list(terms)
+    pairs = [zip(term, shape, strict=True) for term, shape in zip(terms, shapes, strict=True)]
+    whole = [{c for c, n in pair if n == sizes[c]} for pair in pairs]
     for i, shape in enumerate(shapes):
         elsewhere = set(out).union(*whole[:i], *whole[i + 1 :])
         terms[i] = _simplify(steps, i, terms[i], shape, elsewhere, sizes)

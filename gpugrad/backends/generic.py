@@ -187,8 +187,7 @@ class GenericBackend(Backend):
         return self.asarray(found.reshape(tuple(x.shape)), device=self.device(x))
 
     def last_written(self, x, key):
-        places = self._selected(x, x.shape, key)
-        found = host.last_written(self.to_numpy(x).ravel(), (places,))
+        found = host.last_written(self.to_numpy(x).ravel(), (self._selected(x, x.shape, key),))
         return self.asarray(found, device=self.device(x))
 
     def _scatter_add(self, values, /, shape, key):
@@ -256,11 +255,8 @@ class HostRandom:
 
     def __init__(self, backend, seed, device):
         self.host = host.generator(seed, None)
-        self.backend = backend
-        self.device = device
-
-        self.get_state = self.host.get_state
-        self.set_state = self.host.set_state
+        self.backend, self.device = backend, device
+        self.get_state, self.set_state = self.host.get_state, self.host.set_state
 
     def __getattr__(self, name):
         draw = getattr(self.host, name)

@@ -62,18 +62,26 @@ def cofactor(xp, x):
         return xp.ones_like(x)
     if n == 2:
         (a, b), (c, d) = ([x[..., i, j] for j in range(2)] for i in range(2))
-        rows = xp.stack([d, -c], axis=-1), xp.stack([-b, a], axis=-1)
-        return xp.stack(rows, axis=-2)
+        return xp.stack([xp.stack(row, axis=-1) for row in ([d, -c], [-b, a])], axis=-2)
     if n == 3:
         first, second, third = (x[..., i, :] for i in range(3))
         cross = xp.linalg.cross
         return xp.stack([cross(second, third), cross(third, first), cross(first, second)], axis=-2)
+    phase, u, s, vh = conjugate_svd(xp, x)
+    others = xp.prod(s, axis=-1)[..., None] / s
+    return phase * xp.matmul(u * others[..., None, :], vh)
+
+
+def conjugate_svd(xp, x):
+    """Decompositions of conjugate square matrices, ``conj(x) = u @ diag(s) @ vh``, and the phases
+    of their determinants, ``(..., 1, 1)``, which come first.
+
+    Singular values are raised to the matrix's rounding error, so that their product can be divided
+    by each of them.
+    """
     u, s, vh = xp.linalg.svd(x, full_matrices=False)
     u, vh = xp.conj(u), xp.conj(vh)
-    # Singular values are raised to the matrix's rounding error, so that their product can be
-    # divided by each of them.
     eps = float(xp.finfo(s.dtype).eps)
     s = xp.maximum(s, eps * xp.maximum(s[..., :1], eps * xp.ones_like(s)))
-    others = xp.prod(s, axis=-1)[..., None] / s
     phase = xp.conj(xp.linalg.det(xp.matmul(u, vh)))
-    return phase[..., None, None] * xp.matmul(u * others[..., None, :], vh)
+    return xp.reshape(phase, (*phase.shape, 1, 1)), u, s, vh

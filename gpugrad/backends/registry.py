@@ -197,12 +197,10 @@ def match_dtypes(kind, operands):
         return arrays
     xp = namespace_of[kind]
     dtype = floating[0] if len(set(floating)) == 1 else xp.result_type(*floating)
-    return [
-        xp.astype(a, dtype)
-        if may_cast and type(a) is kind and xp.isdtype(a.dtype, "integral")
-        else a
-        for a, may_cast in operands
-    ]
+    for i, (a, may_cast) in enumerate(operands):
+        if may_cast and type(a) is kind and xp.isdtype(a.dtype, "integral"):
+            arrays[i] = xp.astype(a, dtype)
+    return arrays
 
 
 def parse_device(device):
@@ -224,8 +222,7 @@ def transfer(array, device):
     source = backend_of[type(array)]
     if source.has_device(device):
         return source.to_device(array, device)
-    target = backend_for_device(device)
-    return target.asarray(source.to_numpy(array), device=device)
+    return backend_for_device(device).asarray(source.to_numpy(array), device=device)
 
 
 def backend_for_device(device):

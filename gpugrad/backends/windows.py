@@ -42,23 +42,9 @@ def padding_per_axis(padding, n):
     return tuple([(p, p) for p in numbers_per_axis("padding", padding, n)])
 
 
-@lru_cache(1024)
 def counts_of_windows(lengths, size, stride, padding, dilation):
     """How many windows there are along each axis. Raises ValueError if there are none."""
-    n = len(size)
-    if 0 in size:
-        raise ValueError(f"windows of size {size} have no elements")
-    stride = numbers_per_axis("stride", stride, n)
-    dilation = numbers_per_axis("dilation", dilation, n)
-    padding = padding_per_axis(padding, n)
-    spans = tuple([(k - 1) * d + 1 for k, d in zip(size, dilation, strict=True)])
-    padded = tuple([m + sum(p) for m, p in zip(lengths, padding, strict=True)])
-    if any(span > m for span, m in zip(spans, padded, strict=True)):
-        raise ValueError(
-            f"windows of size {size} with dilation {dilation} span {spans}, which is more than "
-            f"the padded input of {padded}"
-        )
-    return tuple([(m - span) // s + 1 for m, span, s in zip(padded, spans, stride, strict=True)])
+    return geometry_of(lengths, size, stride, padding, dilation).counts
 
 
 class Geometry(NamedTuple):
@@ -123,12 +109,27 @@ def _taps(geometry):
 
 def geometry_of(lengths, size, stride, padding, dilation):
     """The `Geometry`, of parameters that may be ints. Raises ValueError if there is no window."""
-    lengths, size, n = tuple(lengths), tuple(size), len(size)
-    counts = counts_of_windows(lengths, size, stride, padding, dilation)
+    return _geometry(tuple(lengths), tuple(size), stride, padding, dilation)
+
+
+@lru_cache(1024)
+def _geometry(lengths, size, stride, padding, dilation):
+    n = len(size)
+    if 0 in size:
+        raise ValueError(f"windows of size {size} have no elements")
     stride = numbers_per_axis("stride", stride, n)
-    before = tuple([before for before, _ in padding_per_axis(padding, n)])
     dilation = numbers_per_axis("dilation", dilation, n)
-    return Geometry(lengths, size, counts, stride, before, dilation)
+    padding = padding_per_axis(padding, n)
+    spans = tuple([(k - 1) * d + 1 for k, d in zip(size, dilation, strict=True)])
+    padded = tuple([m + sum(p) for m, p in zip(lengths, padding, strict=True)])
+    if any(span > m for span, m in zip(spans, padded, strict=True)):
+        raise ValueError(
+            f"windows of size {size} with dilation {dilation} span {spans}, which is more than "
+            f"the padded input of {padded}"
+        )
+    counts = [(m - span) // s + 1 for m, span, s in zip(padded, spans, stride, strict=True)]
+    before = tuple([before for before, _ in padding])
+    return Geometry(lengths, size, tuple(counts), stride, before, dilation)
 
 
 @lru_cache(1024)
@@ -141,12 +142,11 @@ def stages(lengths, size, stride, padding, dilation):
     n = len(size)
     if prod(size) <= sum(size):
         return [(lengths, size, {"stride": stride, "padding": padding, "dilation": dilation})]
-    counts = counts_of_windows(lengths, size, stride, padding, dilation)
-    given = size, numbers_per_axis("stride", stride, n), padding_per_axis(padding, n)
-    given = zip(*given, numbers_per_axis("dilation", dilation, n), strict=True)
+    windows = _geometry(lengths, size, stride, padding, dilation)
+    by_axis = size, windows.stride, padding_per_axis(padding, n), windows.dilation
     found, names = [], ("stride", "padding", "dilation")
-    for i, values in enumerate(given):
-        before, after = counts[:i] + lengths[i:], n - i - 1
+    for i, values in enumerate(zip(*by_axis, strict=True)):
+        before, after = windows.counts[:i] + lengths[i:], n - i - 1
         own = [
             (none,) * i + (x,) + (none,) * after
             for x, none in zip(values, (1, 1, (0, 0), 1), strict=True)
@@ -165,8 +165,7 @@ def _tuple(name, value):
 def _slide(x_shape, size, stride, padding, dilation):
     """The leading axes of an array, and the `Geometry` of windows over its others."""
     size = _tuple("size", size)
-    n = len(size)
-    shape = tuple(x_shape)
+    n, shape = len(size), tuple(x_shape)
     if len(shape) < n:
         raise ValueError(f"windows of size {size} need at least {n} axes, not shape {shape}")
     lead, lengths = shape[: len(shape) - n], shape[len(shape) - n :]
@@ -328,9 +327,8 @@ def max_pool(backend, x, /, *, size, stride=1, padding=0, dilation=1):
 def find_in_windows(backend, x, values, /, *, size, stride=1, padding=0, dilation=1):
     xp = backend.xp
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
-    size = geometry.size
     _check_shape("values", values, (*lead, *geometry.counts))
-    dtype = xp.int8 if prod(size) < 128 else xp.int32
+    dtype = xp.int8 if prod(geometry.size) < 128 else xp.int32
 
     def find(x, values):
         out = backend.zeros(values.shape, dtype, x)
@@ -585,8 +583,7 @@ def _in_groups(xp, g, images, rows, groups):
 
 
 def convolution_weight(backend, g, x, /, *, shape, stride=1, padding=0, dilation=1, groups=1):
-    xp = backend.xp
-    size = tuple(shape)
+    xp, size = backend.xp, tuple(shape)
     if len(g.shape) != len(x.shape) or len(x.shape) != len(size) + 2 or g.shape[0] != x.shape[0]:
         raise ValueError(
             f"cotangent must have shape (n, out, ...) and x (n, channels, ...), each with "
@@ -629,8 +626,7 @@ def convolution_weight(backend, g, x, /, *, shape, stride=1, padding=0, dilation
         sums = backend.run(summed, [blocks[i : i + step] for i in range(0, len(blocks), step)])
     if not len(sums):
         return backend.zeros(shape, dtype, x)
-    total = xp.matrix_transpose(reduce(add, sums))
-    return _cast(backend, xp.reshape(total, shape), dtype)
+    return _cast(backend, xp.reshape(xp.matrix_transpose(reduce(add, sums)), shape), dtype)
 
 
 _FUNCTIONS = (

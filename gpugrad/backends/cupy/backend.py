@@ -303,8 +303,8 @@ class CuPy(Backend):
 
     def last_written(self, x, key):
         with x.device:
-            count = cupy.arange(x[key].size).reshape(x[key].shape)
-            return last_positions(x, key)[key] == count
+            part = x[key]
+            return last_positions(x, key)[key] == cupy.arange(part.size).reshape(part.shape)
 
 
 backend = CuPy(xp)

@@ -107,8 +107,7 @@ class _Slot:
                 array, rows = array[rows], None
             shape = array.shape if rows is None else (*rows.shape, *array.shape[1:])
             parts.append((array, rows, shape, size))
-            nbytes = array.itemsize * math.prod(shape)
-            size += -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+            size += -(-array.itemsize * math.prod(shape) // _ALIGNMENT) * _ALIGNMENT
         self.copied.synchronize()
         if size > self.buffer.nbytes:
             self.buffer = cupyx.empty_pinned(size, np.uint8)

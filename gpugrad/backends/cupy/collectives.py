@@ -18,9 +18,7 @@ class Enqueued:
     """
 
     def __init__(self, device, event, kept):
-        self._device = device
-        self._event = event
-        self._kept = kept
+        self._device, self._event, self._kept = device, event, kept
 
     def progress(self):
         """NCCL's collectives go on by themselves."""
@@ -41,13 +39,12 @@ class Collectives:
     """
 
     def __init__(self, device, group):
-        self._nccl = nccl = _library()
-        self._device = device
+        self._device, self._nccl = device, _library()
         bus = cupy.cuda.runtime.deviceGetPCIBusId(device.id)
         _check_devices(group.exchange((socket.gethostname(), bus)))
-        identity = group.exchange(None if group.rank else nccl.get_unique_id())[0]
+        identity = group.exchange(None if group.rank else self._nccl.get_unique_id())[0]
         with device:
-            self._communicator = nccl.NcclCommunicator(group.size, identity, group.rank)
+            self._communicator = self._nccl.NcclCommunicator(group.size, identity, group.rank)
             self._stream = cupy.cuda.Stream(non_blocking=True)
         self._waiting = deque()  # the end of each collective, and when it was enqueued
         threading.Thread(target=self._watch, args=(group,), daemon=True).start()
@@ -112,14 +109,12 @@ class Collectives:
             while self._waiting and self._waiting[0][0].done:
                 self._waiting.popleft()
                 since = time.monotonic()
-            if self._waiting:
-                start = max(since, self._waiting[0][1])
-                if time.monotonic() - start > group.timeout:
-                    group.abort(
-                        f"a collective on {self._device} has not ended after {group.timeout:g} s: "
-                        f"a rank does not take part in it, or its device has more work than that; "
-                        f"in the latter case pass a longer timeout to distributed.init"
-                    )
+            if self._waiting and time.monotonic() - max(since, self._waiting[0][1]) > group.timeout:
+                group.abort(
+                    f"a collective on {self._device} has not ended after {group.timeout:g} s: "
+                    f"a rank does not take part in it, or its device has more work than that; "
+                    f"in the latter case pass a longer timeout to distributed.init"
+                )
 
 
 def _library():

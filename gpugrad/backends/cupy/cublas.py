@@ -26,10 +26,8 @@ _SIGNATURES = {
     "cublasSetWorkspace_v2": (_POINTER, _POINTER, ctypes.c_size_t),
     "cublasSetMathMode": (_POINTER, _INT),
     "cublasGemmEx": (*_FIRST, *_MATRIX, *_MATRIX, _POINTER, *_MATRIX, _INT, _INT),
-    "cublasGemmStridedBatchedEx": (
-        *_FIRST, *_STACK, *_STACK, _POINTER, *_STACK, _INT, _INT, _INT,
-    ),
-}  # fmt: skip
+    "cublasGemmStridedBatchedEx": (*_FIRST, *_STACK, *_STACK, _POINTER, *_STACK, _INT, _INT, _INT),
+}
 
 
 @cache

@@ -143,8 +143,7 @@ class _Allocator:
     """
 
     def __init__(self):
-        self.is_capturing = False
-        self._total = 0
+        self.is_capturing, self._total = False, 0
 
     def malloc(self, size):
         try:

@@ -64,8 +64,7 @@ def _mean(x, /, *, axis=None, keepdims=False):
 def _var(x, /, *, axis=None, correction=0.0, keepdims=False):
     shape = shape_without(x, axis, keepdims)
     if shape is not None and (rows := x.size // prod(shape)) > correction:
-        mean = sum_rows(x, shape, rows)
-        return sum_rows(x, shape, rows - correction, mean)
+        return sum_rows(x, shape, rows - correction, mean=sum_rows(x, shape, rows))
     return var(x, axis=axis, correction=correction, keepdims=keepdims)
 
 

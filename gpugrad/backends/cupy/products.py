@@ -186,10 +186,9 @@ def matmul(x1, x2, /, *, out=None, add=False):
         raise ValueError(f"arrays are on devices {a.device_id} and {b.device_id}")
     plan = plan_for(x1.shape, x1.strides, x2.shape, x2.strides, dtype.itemsize)
     if plan.copies is not None:
-        shape1, shape2 = plan.copies
-        x1 = x1 if shape1 is None else contiguous(cupy.broadcast_to(x1, shape1))
-        x2 = x2 if shape2 is None else contiguous(cupy.broadcast_to(x2, shape2))
-        return matmul(x1, x2, out=out, add=add)
+        pairs = zip((x1, x2), plan.copies, strict=True)
+        both = [x if n is None else contiguous(cupy.broadcast_to(x, n)) for x, n in pairs]
+        return matmul(*both, out=out, add=add)
     if not plan.products:
         if out is None:
             return cupy.zeros(plan.shape, dtype)
@@ -287,11 +286,8 @@ def _one_step(sizes, steps):
     """The step of the last axis, and whether it runs through the matrices along all axes."""
     if not steps:
         return 0, True
-    fits = steps[-1] >= 0 and all(
-        outer == size * inner
-        for outer, inner, size in zip(steps[:-1], steps[1:], sizes[1:], strict=True)
-    )
-    return steps[-1], fits
+    axes = zip(steps[:-1], steps[1:], sizes[1:], strict=True)
+    return steps[-1], steps[-1] >= 0 and all(outer == size * inner for outer, inner, size in axes)
 
 
 def vecdot(x1, x2, /, *, axis=-1):

@@ -153,9 +153,8 @@ def _map(ufunc, inputs, out):
     # NumPy's loops have the same bits for a whole array in one piece as for its parts.
     are_rows = all(x.flags.c_contiguous or x.size == 1 for x in (*inputs, out))
     are_rows = are_rows and all(x.shape == out.shape or x.size == 1 for x in inputs)
-    if kind != "f" or len(inputs) > 2 or not are_rows or _types(*inputs, out) != types:
-        raise _Cannot
-    if loop_of(ufunc, types) is None:
+    is_possible = kind == "f" and len(inputs) < 3 and are_rows and _types(*inputs, out) == types
+    if not is_possible or loop_of(ufunc, types) is None:
         raise _Cannot
     return [Operation("call", ufunc, inputs, out, types)]
 
@@ -220,9 +219,8 @@ def _product(function, x1, x2, out):
     types = _types(x1.dtype, x2.dtype, out.dtype)
     if x1.ndim == x2.ndim == 1:
         x1, x2, out = x1[None], x2[:, None], out.reshape(1, 1)
-    if types not in ("fff", "ddd") or x1.ndim < 2 or x2.ndim < 2 or not out.size:
-        raise _Cannot
-    if not x1.shape[-1] or not _HAS_PRODUCTS:
+    are_matrices = x1.ndim > 1 < x2.ndim and out.size and x1.shape[-1]
+    if types not in ("fff", "ddd") or not are_matrices or not _HAS_PRODUCTS:
         raise _Cannot
     return [Operation("product", function is threads.matmul, [x1, x2], out, types)]
 

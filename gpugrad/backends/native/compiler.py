@@ -55,11 +55,8 @@ def command() -> list[str] | None:
     for name in (os.environ.get("CC", ""), "cc", "clang", "gcc"):
         words = shlex.split(name, posix=os.name == "posix")  # Windows' paths have backslashes
         path = shutil.which(words[0]) if words else None
-        if path is not None and (
-            sys.platform != "darwin"
-            or not path.startswith("/usr/bin/")
-            or any(map(os.path.exists, _MACOS))
-        ):
+        would_ask = sys.platform == "darwin" and not any(map(os.path.exists, _MACOS))
+        if path is not None and not (would_ask and path.startswith("/usr/bin/")):
             return [path, *words[1:]]
     return None if find_spec("ziglang") is None else [sys.executable, "-m", "ziglang", "cc"]
 

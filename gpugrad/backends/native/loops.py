@@ -49,15 +49,12 @@ class Access:
     """
 
     def __init__(self, array, root, shape, strides, *, is_write, is_pointwise=True):
-        self.array = array
-        self.root = root
+        self.array, self.root = array, root
         self.address = address_of(array) - root.start + root.place
-        self.shape = shape
-        self.strides = strides
+        self.shape, self.strides = shape, strides
         layout = array.shape, array.strides, array.itemsize
         self.first, self.last = address_range(self.address, *layout)
-        self.is_write = is_write
-        self.is_pointwise = is_pointwise
+        self.is_write, self.is_pointwise = is_write, is_pointwise
 
     @property
     def key(self):

@@ -81,8 +81,7 @@ class _Value:
     """
 
     def __init__(self, access, name=None, level=-1, *, is_row):
-        self.access = access
-        self.name = name
+        self.access, self.name = access, name
         self.level = self.last_level = level
         self.is_row = is_row
         self.is_stored = name is None

@@ -75,8 +75,7 @@ def put(values, taps, out, geometry):
 def convolve_blocks(x, weight, bias, geometry, groups, blocks):
     """The convolution of arrays in C order, of one dtype, in such blocks of images and rows."""
     out = np.empty((x.shape[0], weight.shape[0], *geometry.counts), x.dtype)
-    filters = weight.shape[0] // groups
-    return _convolve(x, weight, bias, out, geometry, groups, filters, blocks, 0)
+    return _convolve(x, weight, bias, out, geometry, groups, weight.shape[0] // groups, blocks, 0)
 
 
 def sum_blocks(g, x, geometry, groups, blocks, in_sum):

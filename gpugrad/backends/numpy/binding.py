@@ -78,7 +78,7 @@ def _ufunc_of(function, args):
         return np.power
     if n in (0, 1):
         return None
-    return {2: np.square, -1: np.reciprocal, 0.5: np.sqrt}.get(n, np.power)
+    return namespace.OF_POWERS.get(n, np.power)
 
 
 def _bound_ufunc(ufunc, args, out):

@@ -120,9 +120,8 @@ def computed(ufunc, inputs, out=None):
         if ufunc not in noting.EXACT or prod(shape) < base.LEAST:
             return None
     dtype = loop.dtypes[-1]
-    if out is not None and not (
-        _is_plain(out, shape) and out.dtype == dtype and out.flags.writeable
-    ):
+    is_fit = out is None or (_is_plain(out, shape) and out.dtype == dtype and out.flags.writeable)
+    if not is_fit:
         return None
     # NumPy computes again where it reports an error, and needs the inputs for that.
     is_apart = out is not None and not any(np.may_share_memory(x, out) for x in inputs)
@@ -162,8 +161,7 @@ def _joined(arrays, axis):
         return None
     axis %= ndim
     before, after = arrays[0].shape[:axis], arrays[0].shape[axis + 1 :]
-    rows = prod(before)
-    parts = []
+    rows, parts = prod(before), []
     for x in arrays:
         is_like = x.ndim == ndim and x.dtype == dtype
         if not is_like or (x.shape[:axis], x.shape[axis + 1 :]) != (before, after):
@@ -174,10 +172,8 @@ def _joined(arrays, axis):
     out = np.empty((*before, sum([x.shape[axis] for x in arrays]), *after), dtype)
     if out.nbytes < _LONG * rows * len(parts):
         return None
-    ends = accumulate([x.shape[1] * x.itemsize for x in parts])
-    return _filled(
-        out, rows, [(x.ctypes.data, x.strides[0], end) for x, end in zip(parts, ends, strict=True)]
-    )
+    pairs = zip(parts, accumulate([x.shape[1] * x.itemsize for x in parts]), strict=True)
+    return _filled(out, rows, [(x.ctypes.data, x.strides[0], end) for x, end in pairs])
 
 
 def _as_rows(x, rows):
@@ -214,17 +210,11 @@ def _as_transposed(x):
 
     Several axes may be one axis of the matrices, as after ``x.transpose(2, 0, 1)``.
     """
-    axes = [(1, x.nbytes)]  # lengths and steps; neighbours that lie in order in memory are one axis
-    for length, step in zip(x.shape, x.strides, strict=True):
-        if length == 1:
-            continue
-        if axes[-1][1] == length * step:
-            axes[-1] = axes[-1][0] * length, step
-        else:
-            axes.append((length, step))
-    if len(axes) != 3:
+    axes = [(n, step) for n, step in zip(x.shape, x.strides, strict=True) if n > 1]
+    lengths, (steps,) = merged(*zip((1, x.nbytes), *axes, strict=True))
+    if len(lengths) != 3:
         return None
-    (matrices, whole), (columns, step), (rows, row) = axes
+    (matrices, columns, rows), (whole, step, row) = lengths, steps
     is_in_order = step == x.itemsize and row == columns * step and whole == rows * row
     return (matrices, rows, columns) if is_in_order else None
 
@@ -390,8 +380,7 @@ class _Kernels:
             for x in values
         ]
         try:
-            run = partial(self._function, xp, **static)
-            steps, out = noting.note_result(run, *samples)
+            steps, out = noting.note_result(partial(self._function, xp, **static), *samples)
         except Exception:  # noqa: BLE001  # whatever these views cannot do, the arrays can
             return None
         found = [native.operations(step) for step in steps]

@@ -246,8 +246,7 @@ def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
 
 
 def _steps_of_stack(arrays, /, *, axis=0, out):
-    parts = np.split(out, len(arrays), axis)
-    pairs = zip(parts, arrays, strict=True)
+    pairs = zip(np.split(out, len(arrays), axis), arrays, strict=True)
     return [partial(np.copyto, part, x.reshape(part.shape)) for part, x in pairs]
 
 
@@ -268,8 +267,7 @@ def _roll(x, /, shift, axis=None):
     for by, a in zip(shifts, axes, strict=True):
         if by := by % max(x.shape[a], 1):
             before = (slice(None),) * (a % x.ndim)
-            ends = x[*before, -by:], x[*before, :-by]
-            x = xp.concat(ends, axis=a)
+            x = xp.concat([x[*before, -by:], x[*before, :-by]], axis=a)
     return x
 
 
@@ -380,12 +378,13 @@ def power(x1, x2, /, out=None):
 
 
 multiply = np.multiply
+OF_POWERS = {2: np.square, -1: np.reciprocal, 0.5: np.sqrt}
 MANY = 256  # bases, so that calls of several functions take less time than NumPy's power
 
 
 def _power_by_products(x, n, out):
-    if n == 2:
-        return np.square(x, out)
+    if n in OF_POWERS:
+        return OF_POWERS[n](x, out)
     if n == 3:
         return multiply(multiply(x, x), x, out)
     if n == 4:
@@ -394,8 +393,6 @@ def _power_by_products(x, n, out):
     if n == -2:  # not the reciprocal of the square, which would overflow or underflow too early
         inverse = np.reciprocal(x, out)
         return multiply(inverse, inverse, inverse)
-    if n == -1 or n == 0.5:
-        return np.reciprocal(x, out) if n == -1 else np.sqrt(x, out)
     if n not in (0, 1) and -1024 < n < 1024 and n == int(n):
         # The result may be written over x, whose signs are needed afterwards.
         size = np.power(np.abs(x), n, out if n % 2 == 0 else None)

@@ -170,21 +170,15 @@ def _product(x1, x2, out):
     a large second operand of this kind so slowly that a product in float32 takes up to twice as
     long as ``(x2.T @ x1.T).T``. Elsewhere they take about the same time.
     """
-    if (
-        x1.dtype.char == "f"
-        and x1.ndim == 2 == x2.ndim
-        and 8 <= x1.shape[0] <= 64
-        and x2.shape[0] == x1.shape[1] >= 256
-        and x2.shape[1] >= 2 * x1.shape[0]
-        and x2.shape[1] * x1.shape[0] > _ELEMENTS
-        and x2.flags.f_contiguous
-        and x2.dtype == x1.dtype
-    ):
-        transposed = np.matmul(x2.T, x1.T)
-        if out is None:
-            return transposed.T.copy()
-        out[...] = transposed.T
-        return out
+    if x1.dtype.char == "f" and x1.ndim == 2 == x2.ndim and 8 <= len(x1) <= 64:
+        (rows, inner), columns = x1.shape, x2.shape[1]
+        is_wide = columns >= 2 * rows and columns * rows > _ELEMENTS
+        if is_wide and len(x2) == inner >= 256 and x2.flags.f_contiguous and x2.dtype == x1.dtype:
+            transposed = np.matmul(x2.T, x1.T)
+            if out is None:
+                return transposed.T.copy()
+            out[...] = transposed.T
+            return out
     return np.matmul(x1, x2, out)
 
 
@@ -412,14 +406,12 @@ def describe_kernels(kernels=None, features=None):
 
 
 def _functions_of_openblas():
+    verbs = "get_num_threads set_num_threads get_parallel get_corename".split()
     for path in _files_with_openblas():
         for name in ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}"):
             try:
                 library = ctypes.PyDLL(path)  # whose functions are too short to release the GIL
-                get, set_, kind, kernels = [
-                    library[name.format(verb)]
-                    for verb in "get_num_threads set_num_threads get_parallel get_corename".split()
-                ]
+                get, set_, kind, kernels = [library[name.format(verb)] for verb in verbs]
             except (OSError, AttributeError):
                 continue
             set_.restype, kernels.restype = None, ctypes.c_char_p

@@ -119,8 +119,7 @@ class _Call:
             units = random.chance_of(dropout_p, dropout_key)
             self.random = *random.words_of(dropout_key), units
         self.features = max(query.shape[-1], value.shape[-1])
-        device = cupy.cuda.runtime.getDevice()
-        self.slices = _room(self.features, dtype.itemsize, device)[1]
+        self.slices = _room(self.features, dtype.itemsize, cupy.cuda.runtime.getDevice())[1]
         # Trailing axes along which keys and values are the same for several queries.
         kept = len(self.lead)
         while kept and not (self._has_axis(self.key, kept) or self._has_axis(self.value, kept)):
@@ -229,10 +228,8 @@ def _attention_vjp(
     g = _with_rows(cast(xp, g, call.query.dtype))
     statistics = cupy.empty((prod(call.lead), query.shape[-2], 2), accumulator(g.dtype))
     operands = (call.query, call.lead), (call.key, call.of_keys), (call.value, call.of_keys)
-    results = [
-        _like(x, lead, x.shape[-1]) if is_wanted else None
-        for (x, lead), is_wanted in zip(operands, wanted[:3], strict=True)
-    ]
+    pairs = zip(operands, wanted[:3], strict=True)
+    results = [_like(x, lead, x.shape[-1]) if w else None for (x, lead), w in pairs]
     # Weights stay the same if a number is added to all scores of a query.
     is_constant = mask is not None and call.mask.shape[-1] != key.shape[-2]
     if any(wanted[:3]) or not is_constant:

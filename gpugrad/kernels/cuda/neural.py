@@ -32,8 +32,9 @@ _BLOCKS = 2048  # more would not be faster; then each thread processes several e
 def _activate(x, bias, out, activation):
     """Compute ``out = activation(x + bias)``; ``out`` may be ``x``."""
     columns = out.size if bias is None else bias.size
-    options = columns, _ACTIVATIONS[activation]
-    return launch_elementwise("neural", "activate", (x, bias, out), *options)
+    return launch_elementwise(
+        "neural", "activate", (x, bias, out), columns, _ACTIVATIONS[activation]
+    )
 
 
 def _activation_vjp(g, y, activation, has_sums):
@@ -65,15 +66,9 @@ def _sigmoid(xp, x):
 def _layer(xp, x, weight, bias, activation):
     """The result of a layer, unless the definition has to handle or to reject the inputs."""
     dtype = x.dtype
-    is_supported = (
-        covers(dtype)
-        and weight.dtype == dtype
-        and weight.ndim == 2
-        and x.ndim > 0
-        and x.shape[-1] == weight.shape[1]
-        and (bias is None or (bias.dtype == dtype and bias.shape == weight.shape[:1]))
-    )
-    if not is_supported:
+    has_dtype = covers(dtype) and weight.dtype == dtype and (bias is None or bias.dtype == dtype)
+    fits = weight.ndim == 2 and x.ndim > 0 and x.shape[-1] == weight.shape[1]
+    if not (has_dtype and fits and (bias is None or bias.shape == weight.shape[:1])):
         return NotImplemented
     out = xp.matmul(x, weight.T)
     return _activate(out, contiguous(bias), out, activation)
@@ -169,14 +164,9 @@ _REDUCTIONS = "mean", "sum", "none"
 
 
 def _is_labelled(logits, target, ignore_index):
-    return (
-        type(ignore_index) is int
-        and covers(logits.dtype)
-        and logits.size
-        and logits.ndim in (1, 2)
-        and target.shape == logits.shape[:-1]
-        and target.dtype.name in ("int32", "int64")
-    )
+    is_known = type(ignore_index) is int and covers(logits.dtype) and logits.ndim in (1, 2)
+    are_labels = target.shape == logits.shape[:-1] and target.dtype.name in ("int32", "int64")
+    return is_known and are_labels and logits.size
 
 
 def _entropy(name, logits, target, reduction, ignore_index, g=None, bias=None, has_sums=False):

@@ -78,8 +78,7 @@ def _back(xp, name, g_out, g_h, carried, kept, first, weight_hh, reverse, result
     is wanted."""
     length, rows, width = kept[-1].shape
     dtype, product = weight_hh.dtype, cupy.empty((rows, width), weight_hh.dtype)
-    arrays = g_out, g_h, first, weight_hh, *kept
-    g_out, through, first, weight_hh, *kept = map(contiguous, arrays)
+    g_out, through, first, weight_hh, *kept = map(contiguous, (g_out, g_h, first, weight_hh, *kept))
     for t, before in reversed(_times(length, reverse)):
         args = g_out, through, carried, *kept, first, *results, t, before, length, rows, width
         _launch(name, dtype, rows * width, args)
@@ -126,18 +125,15 @@ def _cotangents(xp, dx, dh, x, weight_ih, states, h0, wanted, reverse):
     dx, dh: those of the gates' parts from the input and from the states, perhaps the same array.
     """
     is_same, (dx, dh) = dx is dh, [d.reshape(-1, d.shape[-1]) for d in (dx, dh)]
-    found = [None] * 5
-    if wanted[0]:
-        found[0] = xp.matmul(dx, weight_ih).reshape(x.shape)
-    if wanted[1]:
-        found[1] = xp.matmul(dx.T, contiguous(x).reshape(len(dx), -1))
+    to_hh = bias_hh = None
+    to_x = xp.matmul(dx, weight_ih).reshape(x.shape) if wanted[0] else None
+    to_ih = xp.matmul(dx.T, contiguous(x).reshape(len(dx), -1)) if wanted[1] else None
     if wanted[2]:
-        found[2] = xp.matmul(dh.T, _before(xp, states, h0, reverse).reshape(len(dh), -1))
-    if wanted[3]:
-        found[3] = xp.sum(dx, axis=0)
+        to_hh = xp.matmul(dh.T, _before(xp, states, h0, reverse).reshape(len(dh), -1))
+    bias_ih = xp.sum(dx, axis=0) if wanted[3] else None
     if wanted[4]:
-        found[4] = found[3] if is_same and wanted[3] else xp.sum(dh, axis=0)
-    return found
+        bias_hh = bias_ih if is_same and wanted[3] else xp.sum(dh, axis=0)
+    return to_x, to_ih, to_hh, bias_ih, bias_hh
 
 
 _lstm.twin("cupy", _lstm_forward, joint=_lstm_vjp)

@@ -46,10 +46,8 @@ class _Attention(BlockedAttention):
 
     def cotangents(self, g, wanted):
         if not wanted[3]:
-            found = {
-                f"to_{name}": _in_rows(np.empty_like(getattr(self, name))) if w else None
-                for name, w in zip(_OPERANDS[:3], wanted, strict=False)
-            }
+            arrays = zip(_OPERANDS, (self.query, self.key, self.value), wanted, strict=False)
+            found = {f"to_{n}": _in_rows(np.empty_like(x)) if w else None for n, x, w in arrays}
             if self._done_by_library(to_out=_in_rows(g), **found):
                 return *found.values(), None
         return super().cotangents(g, wanted)

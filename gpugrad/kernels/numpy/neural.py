@@ -63,15 +63,10 @@ _FEW, _FEW_FOR_GRADIENT = 64, 16
 
 
 def _covers(logits, target, reduction, ignore_index):
-    return (
-        type(ignore_index) is int
-        and logits.dtype in (float32, float64)
-        and logits.ndim == 2
-        and target.shape == logits.shape[:1]
-        and target.dtype.kind in "iu"
-        and 0 not in logits.shape
-        and reduction in ("mean", "sum", "none")
-    )
+    are_logits = logits.dtype in (float32, float64) and logits.ndim == 2 and 0 not in logits.shape
+    are_labels = target.shape == logits.shape[:1] and target.dtype.kind in "iu"
+    is_known = type(ignore_index) is int and reduction in ("mean", "sum", "none")
+    return are_logits and are_labels and is_known
 
 
 def _counted(target, classes, ignore_index):
@@ -163,16 +158,11 @@ def _steps_of(
     """Calls that fill ``loss``, ``to_logits`` or both, where all labels are known to be classes or
     the ignored number."""
     dtype = logits.dtype
-    has_steps = (
-        _covers(logits, target, reduction, ignore_index)
-        and is_expected()
-        and logits.flags.c_contiguous
-        and target.dtype != np.uint64  # whose largest labels int64 lacks
-        and abs(ignore_index) >> 63 == 0
-        and target.size < 1 << 24  # which float32 can count
-        and (g is None or g.dtype == dtype)
-    )
-    if not has_steps:
+    has_kernel = is_expected() and logits.flags.c_contiguous and (g is None or g.dtype == dtype)
+    if not has_kernel or not _covers(logits, target, reduction, ignore_index):
+        return None
+    # The largest labels of uint64 are none of int64; float32 can count less than 2**24.
+    if target.dtype == np.uint64 or abs(ignore_index) >> 63 or target.size >= 1 << 24:
         return None
     labels, count = np.empty(target.shape, np.int64), np.empty((), dtype)
     steps = [partial(np.copyto, labels, target)]
@@ -231,27 +221,19 @@ def _cross_entropy_and_vjp(has_sums, g, logits, target, /, *, reduction, ignore_
 
 _both = Joint(_cross_entropy_and_vjp)
 declare(
-    _cross_entropy,
-    fails=True,
-    check=lambda args, kwargs: _check_of(*args, **kwargs),
+    _cross_entropy, fails=True, joint=_both, check=lambda args, kwargs: _check_of(*args, **kwargs),
     steps=lambda x, target, out, **static: _steps_of(x, target, loss=out, **static),
-    joint=_both,
-)
+)  # fmt: skip
 declare(
-    _cross_entropy_vjp,
-    fails=True,
-    check=lambda args, kwargs: _check_of(*args[1:]),
+    _cross_entropy_vjp, fails=True, joint=_both, check=lambda args, kwargs: _check_of(*args[1:]),
     steps=lambda g, x, target, reduction, ignore_index, out: _steps_of(
         x, target, reduction, ignore_index, g=g, to_logits=out
     ),
-    joint=_both,
-)
+)  # fmt: skip
 declare(
-    _cross_entropy_and_vjp,
-    fails=True,
-    check=lambda args, kwargs: _check_of(*args[2:], **kwargs),
+    _cross_entropy_and_vjp, fails=True, check=lambda args, kwargs: _check_of(*args[2:], **kwargs),
     steps=lambda _, g, x, target, out, **static: _steps_of(
         x, target, loss=out[0], g=g, to_logits=out[1], **static
     ),
-)
+)  # fmt: skip
 cross_entropy.twin("numpy", _cross_entropy, logits=_cross_entropy_vjp)

@@ -21,16 +21,11 @@ def _are_covered(x, *others):
 
     others: pairs of an array, or None, and the shape that it must have.
     """
-    return (
-        is_expected()
-        and x.size >= _FEW
-        and x.dtype in (float32, float64)
-        and all(
-            type(p) is np.ndarray and p.dtype == x.dtype and p.shape == s and p.flags.c_contiguous
-            for p, s in ((x, x.shape), *others)
-            if p is not None
-        )
-    )
+    if not (is_expected() and x.size >= _FEW and x.dtype in (float32, float64)):
+        return False
+    given = [(p, shape) for p, shape in ((x, x.shape), *others) if p is not None]
+    kinds = {(type(p), p.dtype, p.shape == s, p.flags.c_contiguous) for p, s in given}
+    return kinds == {(np.ndarray, x.dtype, True, True)}
 
 
 def _covers(x, ndim, *parameters):
@@ -131,9 +126,8 @@ def _batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
 @or_definition(ops.batch_norm, "joint")
 def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
     g, g_mean, g_var = g
-    if g is None or not (g_mean is g_var is None) or x.shape[1] < 2:
-        return NotImplemented
-    if not _covers_channels(x, g, weight):
+    is_known = g is not None and g_mean is g_var is None and x.shape[1] > 1
+    if not is_known or not _covers_channels(x, g, weight):
         return NotImplemented
     to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
     sums = np.empty((2, x.shape[1]), x.dtype)

@@ -29,14 +29,11 @@ _ARRAYS = "gates states cells h0 c0 weight bias bias_hh products g_out d dh dc".
 def _covers(kind, *arrays):
     """Whether the function supports the inputs, of which some may be None."""
     x, _, weight_hh, *_ = arrays
-    return (
-        is_expected()
-        and kind in _KINDS
-        and x.dtype in (float32, float64)
-        and all(a is None or (a.dtype == x.dtype and a.size) for a in arrays)
-        and ops.shape_error(_KINDS[kind][0], *arrays) is None
-        and weight_hh.shape[1] > 1  # products with one term have other bits
-    )
+    if not (is_expected() and kind in _KINDS and x.dtype in (float32, float64)):
+        return False
+    are_alike = all(a is None or (a.dtype == x.dtype and a.size) for a in arrays)
+    fit = are_alike and ops.shape_error(_KINDS[kind][0], *arrays) is None
+    return fit and weight_hh.shape[1] > 1  # products with one term have other bits
 
 
 def _can_run(weight, state=None):

@@ -281,14 +281,10 @@ class _Layout:
         pairs = zip(arrays, self.accesses, strict=True)
         packed = [x for x, access in pairs if access and access.kind == "pack"]
         self.pack = 16 // max([x.itemsize for x in packed], default=16)
-        while self.pack > 1 and not (
-            (len(lengths) < 2 or lengths[-1] % self.pack == 0)
-            and not any(
-                step % (self.pack * x.itemsize)
-                for x in packed
-                for step in (x.data.ptr, *rows[id(x)][:-1])
-            )
-        ):
+        steps = [(step, x.itemsize) for x in packed for step in (x.data.ptr, *rows[id(x)][:-1])]
+        if len(lengths) > 1:
+            steps.append((lengths[-1], 1))
+        while self.pack > 1 and any(step % (self.pack * size) for step, size in steps):
             self.pack //= 2
 
     def _add(self, name, number):

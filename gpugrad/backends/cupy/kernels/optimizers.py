@@ -25,9 +25,7 @@ class MultiTensorUpdater:
     """
 
     def __init__(self, device, dtype):
-        self.device = device
-        self.dtype = dtype
-        self.computed = accumulator(dtype)
+        self.device, self.dtype, self.computed = device, dtype, accumulator(dtype)
 
     def entry(self, arrays):
         """What a table says of a parameter and its state; None if they cannot be in one."""
@@ -131,8 +129,7 @@ class _Table:
     """
 
     def __init__(self, some, table, blocks):
-        self.some = some
-        self.blocks = blocks
+        self.some, self.blocks = some, blocks
         n = int(table["count"][0])
         self.first_arrays = table["words"][0, 2 * n : 3 * n]
         self.argument = CPointer(table.ctypes.data)  # `first_arrays` keeps that memory alive

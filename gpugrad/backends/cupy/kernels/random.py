@@ -60,8 +60,7 @@ def dropout_mask(shape, p, key, start=0):
 
 def dropout(x, p, key):
     """``x``, scaled, with 0 in place of the elements that `philox.kept` drops."""
-    dtype = x.dtype
-    units = chance_of(p, key)
+    dtype, units = x.dtype, chance_of(p, key)
     out = cupy.empty(x.shape, dtype)
     # Rounded to the array's dtype, as a multiplication of arrays would.
     scale = float(dtype.type(1 / (1 - p) if p < 1 else 1.0))

@@ -108,8 +108,7 @@ def add_rows(values, indices, n):
         columns = out.size // n
         threads = min(-(-columns // 32) * 32, 256)
         args = values, contiguous(indices), out, indices.size, n, columns
-        grid = n, -(-columns // threads)
-        kernel("reductions", "sum_matches", dtype)(grid, (threads,), args)
+        kernel("reductions", "sum_matches", dtype)((n, -(-columns // threads)), (threads,), args)
         return out
     indices = indices % n
     order = cupy.argsort(indices)  # which is stable

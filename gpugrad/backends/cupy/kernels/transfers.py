@@ -55,9 +55,7 @@ class Place:
     """Room for numbers in the memory of `Numbers`: the arrays ``device_array`` and ``host``."""
 
     def __init__(self, dtype, shape, word):
-        self.dtype = dtype
-        self.shape = shape
-        self.word = word
+        self.dtype, self.shape, self.word = dtype, shape, word
         self.nbytes = dtype.itemsize * prod(shape)
 
     def find(self, device, host):
@@ -96,8 +94,7 @@ def join(arrays, axis, is_new=False):
     if len({(x.dtype, x.shape[:axis], x.shape[after:]) for x in arrays}) > 1:
         return NotImplemented
     lead, rest, dtype = arrays[0].shape[:axis], arrays[0].shape[after:], arrays[0].dtype
-    length = len(arrays) if is_new else sum([x.shape[axis] for x in arrays])
-    shape = *lead, length, *rest
+    shape = *lead, len(arrays) if is_new else sum([x.shape[axis] for x in arrays]), *rest
     if not all(x.flags.c_contiguous for x in arrays):
         if not cupy.cuda.get_current_stream().is_capturing():
             return NotImplemented
