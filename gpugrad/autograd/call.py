@@ -108,8 +108,7 @@ def binary(op, reflected=None):
             n2 = x2.node
             kind = type(a2)
         elif type(x1) in overriding or type(x2) in overriding:
-            answer = overriding.get(type(x1)) or overriding[type(x2)]
-            return answer(op, (x1, x2), {})
+            return (overriding.get(type(x1)) or overriding[type(x2)])(op, (x1, x2), {})
         else:
             a1, n1 = _unwrap(op, x1)
             a2, n2 = _unwrap(op, x2, reflected)
@@ -346,11 +345,11 @@ def _finish(op, out, arrays, parents, wanted, order, kind, static):
 def _finish_several(op, out, arrays, parents, wanted, order, kind, static):
     named = getattr(type(out), "_make", tuple)  # a named tuple stays one
     out = tuple([a if type(a) is kind else _as_array(op, a, kind) for a in out])
-    if order is None:
-        if any(_is_promoted(a, arrays, static) for a in out):
-            out = _computed_in_float32(op, kind, arrays, static)
-        return named(wrap_outputs(out, None))
-    node = _node(op, out, arrays, parents, wanted, order, kind, static)
+    node = None
+    if order is not None:
+        node = _node(op, out, arrays, parents, wanted, order, kind, static)
+    elif any(_is_promoted(a, arrays, static) for a in out):
+        out = _computed_in_float32(op, kind, arrays, static)
     return named(wrap_outputs(out, node))
 
 
@@ -406,11 +405,10 @@ def rewrap(node, saved, connected):
 
     values = []
     for value, (kind, which) in zip(saved, plan.sources, strict=True):
-        if kind == "input":
-            if plan.op.variadic:
-                value = tuple(tensor(v, i) for i, v in enumerate(value))
-            else:
-                value = tensor(value, which)
+        if kind == "input" and plan.op.variadic:
+            value = tuple(tensor(v, i) for i, v in enumerate(value))
+        elif kind == "input":
+            value = tensor(value, which)
         elif kind == "out":
             out = node if connected else None
             value = wrap_outputs(value, out) if type(value) is tuple else wrap(value, out)
@@ -460,12 +458,10 @@ def _computed_in_float32(op, kind, arrays, static):
     # A bool beside other inputs is a condition.
     cast = ("bool", "integral") if len(arrays) == 1 else "integral"
     names = op.inputs * len(arrays) if op.variadic else op.inputs
-    arrays = [
-        xp.astype(a, float32)
-        if type(a) is kind and name not in op.integer and xp.isdtype(a.dtype, cast)
-        else a
-        for a, name in zip(arrays, names, strict=True)
-    ]
+    arrays = list(arrays)
+    for i, (a, name) in enumerate(zip(arrays, names, strict=True)):
+        if type(a) is kind and name not in op.integer and xp.isdtype(a.dtype, cast):
+            arrays[i] = xp.astype(a, float32)
     out = implementation_of(op, kind).uncast(xp, *arrays, **static)
     results = []
     for a in out if isinstance(out, tuple) else (out,):

@@ -24,15 +24,10 @@ from .rules import guards_itself, kept_names, linear_rule
 
 
 def op(
-    forward: Callable[..., Any] | None = None,
-    *,
-    differentiable: bool = True,
-    integer: Collection[str] = (),
-    elementwise: bool = False,
-    discards: bool = False,
-    materialize: bool = True,
-    vmap: Callable[..., Any] | None = None,
-) -> Any:
+    forward: Callable[..., Any] | None = None, *,
+    differentiable: bool = True, integer: Collection[str] = (), elementwise: bool = False,
+    discards: bool = False, materialize: bool = True, vmap: Callable[..., Any] | None = None,
+) -> Any:  # fmt: skip
     """Make a differentiable operation from a function ``forward(xp, *inputs, *, **static)``.
 
     ``forward`` receives the namespace ``xp`` of the array library and raw arrays, and returns a
@@ -162,15 +157,12 @@ class Op:
         self.public = public is not None  # other ops may take arrays on several devices
         self.name = public or forward.__name__.strip("_")
         self.forward, self.materialize = forward, materialize
-        self.differentiable, self.elementwise = differentiable, elementwise
-        self.discards = discards
-        self.integer = frozenset(integer)
+        self.differentiable, self.integer = differentiable, frozenset(integer)
+        self.elementwise, self.discards = elementwise, discards
         self.variadic = bool(code.co_flags & 0x04)
+        self.inputs = positional[:split]
         if self.variadic:
-            self.inputs = (code.co_varnames[code.co_argcount + code.co_kwonlyargcount],)
-            split = 0
-        else:
-            self.inputs = positional[:split]
+            self.inputs, split = (code.co_varnames[code.co_argcount + code.co_kwonlyargcount],), 0
         if not self.inputs:
             raise TypeError(
                 f"{self.name}: an op has an input after the namespace of the array library: "
@@ -254,9 +246,8 @@ class Op:
         """Define a faster forward and VJPs for one array library; see `op`."""
         from importlib.util import find_spec
 
-        if library not in ("numpy", "cupy") and not (
-            isinstance(library, str) and library.isidentifier() and find_spec(library)
-        ):
+        is_name = isinstance(library, str) and library.isidentifier()
+        if library not in ("numpy", "cupy") and not (is_name and find_spec(library)):
             raise ValueError(
                 f"{self.name}.twin: {library!r} is no array library; for CUDA arrays it is 'cupy'"
             )

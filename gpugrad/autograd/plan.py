@@ -83,10 +83,8 @@ class Plan:
         gathered = op.variadic and op.tangents.get(op.inputs[0])
         self.gathered = rule(None, gathered, names) if gathered else None
         given = [None if op.variadic else op.tangents.get(op.inputs[i]) for i in chosen]
-        self.tangents = tuple(
-            rule(None, tangent, names) if tangent else transpose
-            for tangent, transpose in zip(given, transposes, strict=True)
-        )
+        pairs = zip(given, transposes, strict=True)
+        self.tangents = tuple([rule(None, t, names) if t else transpose for t, transpose in pairs])
         self.on_tensors = implementation.plan_on_tensors(self)
 
     def mark_special(self):

@@ -23,8 +23,7 @@ def linear_rule(op, target, kept):
 
     kept: the names that the VJP keeps. Other parameters, such as a bias, have their defaults.
     """
-    every = *op.inputs, *op.static_names
-    kept = tuple([name for name in kept if name != target and name in every])
+    kept = tuple([n for n in kept if n != target and n in (*op.inputs, *op.static_names)])
     needed = *op.inputs[: op.required], *op.static_names
     if missing := [n for n in needed if n not in (target, *kept, *op.static_defaults)]:
         raise TypeError(

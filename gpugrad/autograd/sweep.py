@@ -118,14 +118,9 @@ def _call_accumulated(leaves, create_graph):
 
 @explains_arguments
 def grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    allow_unused: bool | None = None,
-    materialize_grads: bool = False,
-) -> tuple[Any, ...]:
+    outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
+    create_graph: bool = False, allow_unused: bool | None = None, materialize_grads: bool = False,
+) -> tuple[Any, ...]:  # fmt: skip
     """Gradients of ``outputs`` with respect to ``inputs``, as a tuple; no ``.grad`` changes.
 
     Only the part of the graph between them is swept. ``inputs`` may be leaves or
@@ -222,8 +217,7 @@ def _roots(name, outputs, gradients, create_graph):
                 )
             if gradient.dtype != y.dtype:
                 gradient = call.namespace.astype(gradient, y.dtype)
-        g = gradient if create_graph else gradient.array
-        roots.append((y.node, conjugate(g)))
+        roots.append((y.node, conjugate(gradient if create_graph else gradient.array)))
     return roots
 
 
@@ -548,10 +542,8 @@ def filled(values, shapes, dtypes=None):
     """The values, with zeros in place of None; their dtype is by default that of the others."""
     like = next(x for x in values if x is not None)
     dtypes = dtypes or [like.dtype] * len(values)
-    return tuple(
-        zeros(shape, dtype, like) if x is None else x
-        for x, shape, dtype in zip(values, shapes, dtypes, strict=True)
-    )
+    parts = zip(values, shapes, dtypes, strict=True)
+    return tuple([zeros(shape, dtype, like) if x is None else x for x, shape, dtype in parts])
 
 
 def zeros(shape, dtype, like):

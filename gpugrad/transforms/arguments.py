@@ -80,6 +80,13 @@ def kind_of(x):
     return f"a {type(x).__name__}{length}"
 
 
+def pair(result, what):
+    """``result``; TypeError, which begins with ``what``, unless it is a tuple of two."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TypeError(f"{what}, not {kind_of(result)}")
+    return result
+
+
 def misplaced(transform, option):
     """Describe the value given for an option, with a hint if it looks like an argument of ``f``."""
     if hasattr(option, "shape"):

@@ -15,7 +15,7 @@ from ..autograd.graph import next_order, writes
 from ..autograd.mode import is_grad_enabled, no_grad
 from ..autograd.sweep import conjugate
 from ..backends import backend_of
-from .arguments import callable_or_error, kind_of, parameters
+from .arguments import callable_or_error, kind_of, pair, parameters
 from .cotangents import checked, leaves_like, like, outward
 from .pieces import Call, Piece, Rerun, op_of_calls, overwritten, record_outputs, to_graph_axes
 from .recording import fresh, is_recordable, without_graph
@@ -129,12 +129,8 @@ class custom_vjp(Generic[P, R]):
         values = list(values)
         for i, value in zip(self._nondiff, fixed, strict=True):
             values.insert(i, value)
-        result = self._fwd(*values)
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(
-                f"{self._name}: fwd must return a pair (result, residuals), not {kind_of(result)}"
-            )
-        return result
+        what = f"{self._name}: fwd must return a pair (result, residuals)"
+        return pair(self._fwd(*values), what)
 
     def _record(self, fixed, call):
         # The arguments are detached, so what is recorded now depends on tensors from outside.

@@ -49,10 +49,7 @@ def jvp(f: Callable[..., Any], primals: Trees, tangents: Trees, has_aux: bool = 
                 f"jvp: primals and tangents must be tuples with an element for each argument of "
                 f"f, such as (x,), not {type(given).__name__}"
             )
-    if len(primals) != len(tangents):
-        raise ValueError(
-            f"jvp: {counted(len(primals), 'primal')} but {counted(len(tangents), 'tangent')}"
-        )
+    _check_number("jvp", len(primals), len(tangents), ValueError)
     leaves, _ = flatten_each((*primals, *tangents))
     levels = sorted({level for x in leaves for level in levels_of(x)})
     inputs = Inputs("jvp", primals, levels=levels)
@@ -89,10 +86,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
 
     def derivative(*tangents):
         check_levels("linearize", inputs)
-        if len(tangents) != n:
-            raise TypeError(
-                f"linearize: {counted(n, 'primal')} but {counted(len(tangents), 'tangent')}"
-            )
+        _check_number("linearize", n, len(tangents), TypeError)
         ts = _tangents("linearize", inputs, tangents)
         return outputs.tree(push_in(inputs, outputs, ts, retain=True))
 
@@ -100,6 +94,11 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     results = outputs.with_aux(outputs.result(), derivative)
     inputs.close()
     return results
+
+
+def _check_number(name, primals, tangents, error):
+    if primals != tangents:
+        raise error(f"{name}: {counted(primals, 'primal')} but {counted(tangents, 'tangent')}")
 
 
 def _tangents(name, inputs, tangents):
@@ -122,9 +121,6 @@ def push_in(inputs, outputs, tangents, *, retain):
         pushed = dict(zip(pushed, inputs.released(pushed.values()), strict=True))
     else:  # NumPy's 0-d results are scalars
         pushed = {n: call.wrap(backend_of[type(t)].asarray(t), None) for n, t in pushed.items()}
-    found = [pushed.get(node) for node in outputs.nodes]
     # The outputs may have axes of more levels than the inputs.
-    return [
-        zeros_like(y.detach()) if t is None else outward(t, levels_of(y))
-        for y, t in zip(outputs.leaves, found, strict=True)
-    ]
+    pairs = zip(outputs.leaves, map(pushed.get, outputs.nodes), strict=True)
+    return [zeros_like(y.detach()) if t is None else outward(t, levels_of(y)) for y, t in pairs]

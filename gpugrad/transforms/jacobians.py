@@ -91,8 +91,7 @@ def _rows(inputs, outputs):
     ys, xs = outputs.leaves, inputs.variables
     with entered(_count(ys)) as level:
         cotangents = [batched(unit, level) for unit in _units(ys)]
-        gradients = pull(inputs, outputs, cotangents, retain=False)
-        gradients = [examples(g, level) for g in gradients]
+        gradients = [examples(g, level) for g in pull(inputs, outputs, cotangents, retain=False)]
     return [
         [g[part, ...].reshape(*y.shape, *x.shape) for g, x in zip(gradients, xs, strict=True)]
         for y, part in _parts(ys)
@@ -104,10 +103,8 @@ def _columns(inputs, outputs):
     ys, xs = outputs.leaves, inputs.variables
     with entered(_count(xs)) as level:
         tangents = [batched(unit, level) for unit in _units(xs)]
-        columns = [
-            moveaxis(examples(t, level), 0, -1)
-            for t in push_in(inputs, outputs, tangents, retain=False)
-        ]
+        pushed = push_in(inputs, outputs, tangents, retain=False)
+        columns = [moveaxis(examples(t, level), 0, -1) for t in pushed]
     return [
         [t[..., part].reshape(*y.shape, *x.shape) for x, part in _parts(xs)]
         for y, t in zip(ys, columns, strict=True)
@@ -128,7 +125,5 @@ def _parts(tensors):
 
 def _units(tensors):
     """For each tensor, its parts of all the unit vectors, stacked along a new first axis."""
-    n, units = _count(tensors), []
-    for x, part in _parts(tensors):
-        units.append(create("eye", n, like=x)[:, part].reshape(n, *x.shape))
-    return units
+    n = _count(tensors)
+    return [create("eye", n, like=x)[:, part].reshape(n, *x.shape) for x, part in _parts(tensors)]

@@ -66,10 +66,8 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
             result = f(*values[:n], **dict(zip(kwargs, values[n:], strict=True)))
             leaves, structure = flatten(result, none_is_leaf=True)
             axes = spread(out_axes, result, ("vmap: out_axes", "the result"))
-            outer = [
-                _out(y, axis, level, _Name(structure, "the result", i))
-                for i, (y, axis) in enumerate(zip(leaves, axes, strict=True))
-            ]
+            named = [_Name(structure, "the result", i) for i in range(len(leaves))]
+            outer = [_out(*of, level) for of in zip(leaves, axes, named, strict=True)]
         return unflatten(structure, outer)
 
     return mapped
@@ -106,12 +104,10 @@ class _Mapped:
         self.structures.append(structure)
         axes = spread(axes, tree, ("vmap: in_axes", f"argument {label}"))
         for i, (x, axis) in enumerate(zip(leaves, axes, strict=True)):
-            if x is None:
-                axis = None
-            if axis is not None:
-                x = self._front(x, axis, _Name(structure, label, i), hint)
-            self.leaves.append(x)
-            self.mapped.append(axis is not None)
+            is_mapped = x is not None and axis is not None
+            self.mapped.append(is_mapped)
+            name = _Name(structure, label, i)
+            self.leaves.append(self._front(x, axis, name, hint) if is_mapped else x)
 
     def _front(self, x, axis, name, hint):
         if type(axis) is not int:
@@ -139,7 +135,7 @@ class _Mapped:
         return grouped(self.structures, [batched(x, level) if b else x for x, b in pairs])
 
 
-def _out(y, axis, level, name):
+def _out(y, axis, name, level):
     if y is None:
         return None
     if type(y) is not BatchedTensor or y.level is not level:

@@ -105,18 +105,11 @@ class Recomputed(NamedTuple):
         nodes, piece, variables = self._recomputed(inputs, tensors)
         roots = [(node, c) for node, c in zip(nodes, cotangents, strict=True) if c is not None]
         own = [x.node for x in variables]
+        is_recorded = any(getattr(x, "node", None) is not None for x in inputs[: len(own)])
         arrived = sweep(
-            roots,
-            {*own, *self.outside},
-            create_graph,
-            create_graph,
-            guard=True,
-            tensors=tensors,
-            connected=bool(self.outside)
-            or any(getattr(x, "node", None) is not None for x in inputs[: len(own)]),
-            needed=piece.nodes,
-            piece=True,
-        )
+            roots, {*own, *self.outside}, create_graph, create_graph, guard=True, tensors=tensors,
+            connected=bool(self.outside) or is_recorded, needed=piece.nodes, piece=True,
+        )  # fmt: skip
         for x in variables:
             close(x)
         return [arrived.get(node) for node in (*own, *self.outside)]
@@ -144,11 +137,8 @@ class Recomputed(NamedTuple):
         """The nodes of the outputs after running ``f`` again."""
         args, kwargs = self.call.arguments(variables)
         try:
-            with (
-                enable_grad(),
-                entered(self.region and self.region.without_casts()),
-                self.call.repeated("checkpoint"),
-            ):
+            region = self.region and self.region.without_casts()
+            with enable_grad(), entered(region), self.call.repeated("checkpoint"):
                 result = self.f(*args, **kwargs)
         except Exception as error:
             error.add_note(f"while checkpoint computed {_name(self.f)} again for backward")

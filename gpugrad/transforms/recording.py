@@ -13,7 +13,7 @@ from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import leading_to
 from ..autograd.variables import close, is_open, variable
 from ..backends import backend_of, describe, namespace_of
-from .arguments import arguments, callable_or_error, kind_of
+from .arguments import arguments, callable_or_error, pair
 from .cotangents import like
 from .trees import LEAF, as_tensor, flatten, flatten_each, grouped, map_tensors, names, unflatten
 
@@ -108,9 +108,9 @@ class Outputs:
     """
 
     def __init__(self, transform, tree, aux, inputs, enabled):
-        leaves, self.structure = flatten(tree)
-        self.leaves, self.aux = leaves, aux
-        for i, y in enumerate(leaves):
+        self.leaves, self.structure = flatten(tree)
+        self.aux, self.enabled = aux, enabled
+        for i, y in enumerate(self.leaves):
             if type(y) is not Tensor:
                 if not isinstance(y, Tensor):
                     raise TypeError(self._no_tensor(transform, self.names[i], y))
@@ -119,7 +119,6 @@ class Outputs:
         self.needed, has_others = leading_to(nodes, set(inputs.nodes))
         # None where a leaf does not depend on the variables.
         self.nodes = [y.node if y.node in self.needed else None for y in self.leaves]
-        self.enabled = enabled
         self.recorded = enabled and has_others
         self.released = inputs.released
 
@@ -187,10 +186,7 @@ def record(transform, f, inputs, has_aux, put=lambda values: (values, {})):
         result = f(*args, **kwargs)
     aux = []
     if has_aux:
-        if not isinstance(result, tuple) or len(result) != 2:
-            what = f"{transform}: with has_aux f must return a pair (result, aux)"
-            raise TypeError(f"{what}, not {kind_of(result)}")
-        result, *aux = result
+        result, *aux = pair(result, f"{transform}: with has_aux f must return a pair (result, aux)")
     return Outputs(transform, result, aux, inputs, enabled)
 
 

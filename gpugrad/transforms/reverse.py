@@ -148,11 +148,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 def pull(inputs, outputs, cotangents, *, retain, explicit=True):
     """The cotangents of the variables, given those of the outputs (None for 0)."""
     levels = inputs.levels
-    roots = [
-        (node, inward(g, levels))
-        for node, g in zip(outputs.nodes, cotangents, strict=True)
-        if node is not None and g is not None
-    ]
+    pairs = zip(outputs.nodes, cotangents, strict=True)
+    roots = [(node, inward(g, levels)) for node, g in pairs if node is not None and g is not None]
     options = outputs.options([g for _, g in roots], retain)
     tensors = options["tensors"]
     roots = [(node, conjugate(g if tensors else g.array)) for node, g in roots]

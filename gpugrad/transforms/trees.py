@@ -184,8 +184,7 @@ def _parts_of_record(kind):
 
     def put_together(values, children):
         x = object.__new__(kind)
-        pairs = [*zip(static, values, strict=True), *zip(inner, children, strict=True)]
-        for name, value in pairs:
+        for name, value in zip((*static, *inner), (*values, *children), strict=True):
             object.__setattr__(x, name, value)  # works for frozen dataclasses
         return x
 
