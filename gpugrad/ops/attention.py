@@ -64,21 +64,16 @@ class BlockedAttention:
     def __init__(self, xp, query, key, value, mask, wide, is_causal, scale, dropout_p, dropout_key):
         lead = leading_axes(query, key, value, mask)
         self.xp = xp
-        if scale is None:
-            scale = 1 / math.sqrt(max(query.shape[-1], 1))
-        self.scale = scale
+        self.scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
         query, self.key, self.value = [
             x if x.shape[:-2] == lead else xp.broadcast_to(x, (*lead, *x.shape[-2:]))
             for x in [cast(xp, x, wide) for x in (query, key, value)]
         ]
-        self.query = query * scale
+        self.query = query * self.scale
         if mask is not None:
             mask = xp.reshape(mask, (1,) * (len(lead) + 2 - len(mask.shape)) + tuple(mask.shape))
-        self.mask = mask
-        self.is_causal = is_causal
-        self.dropout_p = float(dropout_p)
-        self.dropout_key = dropout_key
-        self.biases = {}
+        self.mask, self.is_causal, self.biases = mask, is_causal, {}
+        self.dropout_p, self.dropout_key = float(dropout_p), dropout_key
 
     def matmul(self, x1, x2):
         return self.xp.matmul(x1, x2)
@@ -157,13 +152,9 @@ class BlockedAttention:
         from ..backends.philox import LANES  # here, since most programs need no random bits
 
         length = -(-self.key.shape[-2] // LANES)
-        kept = self.xp.dropout_mask(
-            weights,
-            shape=(*weights.shape[:-1], length * LANES),
-            p=self.dropout_p,
-            key=self.dropout_key,
-            start=block.row * length,
-        )
+        options = {"p": self.dropout_p, "key": self.dropout_key, "start": block.row * length}
+        shape = *weights.shape[:-1], length * LANES
+        kept = self.xp.dropout_mask(weights, shape=shape, **options)
         return kept[..., : weights.shape[-1]]
 
     def empty_result(self):

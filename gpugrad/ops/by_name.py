@@ -60,12 +60,11 @@ def forward_by_name(namespace, function, reduces=False):
     code = _code(f"lambda {', '.join(taken)}: {namespace}.{_CALLED}({', '.join(given)})")
     code = code.replace(
         co_names=tuple([name.strip("_") if x == _CALLED else x for x in code.co_names]),
-        co_name=name,
-        co_qualname=name,
+        co_name=name, co_qualname=name,
         co_posonlyargcount=own.co_posonlyargcount and own.co_posonlyargcount + 1,
-        co_filename=own.co_filename,  # `inspect.getsource` shows the definition
-        co_firstlineno=own.co_firstlineno,
-    )
+        # `inspect.getsource` shows the definition.
+        co_filename=own.co_filename, co_firstlineno=own.co_firstlineno,
+    )  # fmt: skip
     # An import by compiled code, such as CuPy's, needs the caller's ``__builtins__``.
     names = {"__name__": function.__module__, "__builtins__": builtins, "no_axis": no_axis}
     forward: Any = FunctionType(code, names, name, function.__defaults__)

@@ -60,22 +60,18 @@ def _linear_in_weight(xp, t, x, stride, padding, dilation, groups):
     return xp.convolution(x, t, **_options(stride, padding, dilation, groups))
 
 
-convolution.vjp(joint=_convolution_vjp, keep_for={"x": "weight", "weight": "x"}).jvp(
-    "x", "weight", bias=lambda xp, t, x_shape: xp.reshape(t, (-1,) + (1,) * (len(x_shape) - 2))
-)
-
-
 def _merged(x, axis=0):
     """``x`` with the axes ``axis`` and ``axis + 1`` merged into one."""
     return reshape(x, (*x.shape[:axis], x.shape[axis] * x.shape[axis + 1], *x.shape[axis + 2 :]))
 
 
-def _with_examples_as_groups(call, operands, axes, axis, groups, static):
+def _with_examples_as_groups(call, batched, operands, axes, axis, groups, static):
     """Call an op once for all examples, with the channels of each as groups of their own.
 
     axes: for each operand, which axis of an example has the channels; ``axis`` is that of the
         result.
     """
+    operands = equally(batched, operands)
     size = operands[0].shape[0]
     if not size:  # no groups either; a call on zeros has the right shape
         out = call(*[_sum(x, axis=0) for x in operands], groups=groups, **static)
@@ -92,8 +88,7 @@ def _convolution_vmap(call, batched, x, weight, bias, *, groups, **static):
     check_convolution(*shapes, groups)
     own = bias if bias is not None and not batched[2] else None
     if batched[1]:
-        operands = equally(batched[:2], (x, weight))
-        out = _with_examples_as_groups(call, operands, (1, 0), 1, groups, static)
+        out = _with_examples_as_groups(call, batched[:2], (x, weight), (1, 0), 1, groups, static)
     elif batched[0]:
         out = call(_merged(x), weight, own, groups=groups, **static)
         out = reshape(out, (*x.shape[:2], *out.shape[1:]))
@@ -105,7 +100,9 @@ def _convolution_vmap(call, batched, x, weight, bias, *, groups, **static):
     return add(*aligned((batched[0] or batched[1], batched[2]), (out, bias)))
 
 
-convolution.vmap(_convolution_vmap)
+convolution.vjp(joint=_convolution_vjp, keep_for={"x": "weight", "weight": "x"}).jvp(
+    "x", "weight", bias=lambda xp, t, x_shape: xp.reshape(t, (-1,) + (1,) * (len(x_shape) - 2))
+).vmap(_convolution_vmap)
 
 
 @library_function()
@@ -119,23 +116,19 @@ def convolution_input(cotangent, weight, /, *, shape, stride=1, padding=0, dilat
     """
 
 
+def _convolution_input_vmap(call, batched, cotangent, weight, *, groups, **static):
+    if not batched[1]:
+        out = call(_merged(cotangent), weight, groups=groups, **static)
+        return reshape(out, (*cotangent.shape[:2], *out.shape[1:]))
+    return _with_examples_as_groups(call, batched, (cotangent, weight), (1, 0), 1, groups, static)
+
+
 convolution_input.vjp(
     cotangent=_linear_in_x,
     weight=lambda xp, g, cotangent, weight_shape, stride, padding, dilation, groups: _by_weight(
         xp, cotangent, g, weight_shape, stride, padding, dilation, groups
     ),
-)
-
-
-def _convolution_input_vmap(call, batched, cotangent, weight, *, groups, **static):
-    if not batched[1]:
-        out = call(_merged(cotangent), weight, groups=groups, **static)
-        return reshape(out, (*cotangent.shape[:2], *out.shape[1:]))
-    operands = equally(batched, (cotangent, weight))
-    return _with_examples_as_groups(call, operands, (1, 0), 1, groups, static)
-
-
-convolution_input.vmap(_convolution_input_vmap)
+).vmap(_convolution_input_vmap)
 
 
 @library_function()
@@ -149,17 +142,13 @@ def convolution_weight(cotangent, x, /, *, shape, stride=1, padding=0, dilation=
     """
 
 
+def _convolution_weight_vmap(call, batched, cotangent, x, *, groups, **static):
+    return _with_examples_as_groups(call, batched, (cotangent, x), (1, 1), 0, groups, static)
+
+
 convolution_weight.vjp(
     cotangent=_linear_in_weight,
     x=lambda xp, g, cotangent, x_shape, stride, padding, dilation, groups: _by_input(
         xp, cotangent, g, x_shape, stride, padding, dilation, groups
     ),
-)
-
-
-def _convolution_weight_vmap(call, batched, cotangent, x, *, groups, **static):
-    operands = equally(batched, (cotangent, x))
-    return _with_examples_as_groups(call, operands, (1, 1), 0, groups, static)
-
-
-convolution_weight.vmap(_convolution_weight_vmap)
+).vmap(_convolution_weight_vmap)

@@ -8,8 +8,8 @@ real and complex numbers, except those that order or round them.
 import math
 
 from .._batched import aligned, equally
-from ..autograd.operation import elementwise, op
-from .by_name import standard_function
+from ..autograd.operation import elementwise
+from .by_name import library_function, standard_function
 
 
 def zero_vjp(xp, g):
@@ -216,20 +216,13 @@ def imag(x):
     """Elementwise imaginary part; zeros for a real array, if the array library supports it."""
 
 
-@op(discards=True)
-def zero_discarded_nans(xp, c, g):
+@library_function(discards=True)
+def zero_discarded_nans(c, g):
     """``c``, but 0 where ``c`` is nan and ``g`` is 0.
 
     Guarded rules apply this to a cotangent ``c`` computed from a cotangent ``g``, so that
     0 times an infinite derivative gives 0.
     """
-    return xp.zero_discarded_nans(c, g)
-
-
-zero_discarded_nans.vjp(
-    c=lambda xp, cotangent, c, g: xp.where(xp.isnan(c) & (g == 0), 0.0, cotangent),
-    g=lambda xp, cotangent: None,
-)
 
 
 def _zero_discarded_nans_vmap(call, batched, c, g):
@@ -237,7 +230,10 @@ def _zero_discarded_nans_vmap(call, batched, c, g):
     return call(*aligned((True, True), equally(batched, (c, g))))
 
 
-zero_discarded_nans.vmap(_zero_discarded_nans_vmap)
+zero_discarded_nans.vjp(
+    c=lambda xp, cotangent, c, g: xp.where(xp.isnan(c) & (g == 0), 0.0, cotangent),
+    g=lambda xp, cotangent: None,
+).vmap(_zero_discarded_nans_vmap)
 
 
 # Choices
@@ -416,38 +412,36 @@ def signbit(x):
 # Logic and bits
 
 
-def _require_bools(xp, *operands):
+def _bools(xp, *operands):
+    """Return the operands; raise TypeError unless all are bools."""
     # The array API standard leaves open which other numbers count as true.
     if not all(x.dtype == xp.bool if hasattr(x, "dtype") else x is bool(x) for x in operands):
         raise TypeError("the operands must be bools; use a comparison, as in x != 0")
+    return operands
 
 
 @elementwise(differentiable=False)
 def logical_and(xp, x1, x2):
     """Elementwise logical AND of bools."""
-    _require_bools(xp, x1, x2)
-    return xp.logical_and(x1, x2)
+    return xp.logical_and(*_bools(xp, x1, x2))
 
 
 @elementwise(differentiable=False)
 def logical_or(xp, x1, x2):
     """Elementwise logical OR of bools."""
-    _require_bools(xp, x1, x2)
-    return xp.logical_or(x1, x2)
+    return xp.logical_or(*_bools(xp, x1, x2))
 
 
 @elementwise(differentiable=False)
 def logical_xor(xp, x1, x2):
     """Elementwise logical XOR of bools."""
-    _require_bools(xp, x1, x2)
-    return xp.logical_xor(x1, x2)
+    return xp.logical_xor(*_bools(xp, x1, x2))
 
 
 @elementwise(differentiable=False)
 def logical_not(xp, x):
     """Elementwise logical NOT of bools."""
-    _require_bools(xp, x)
-    return xp.logical_not(x)
+    return xp.logical_not(*_bools(xp, x))
 
 
 @standard_function(differentiable=False)

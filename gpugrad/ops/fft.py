@@ -118,9 +118,11 @@ def ifftn(xp, x, /, *, s=None, axes=None, norm="backward"):
 ifftn.vjp(x=_by("ifftn"))
 
 
-def _require_real(xp, x, instead):
+def _real(xp, x, instead):
+    """Return ``x``; raise TypeError if it is complex."""
     if xp.isdtype(x.dtype, "complex floating"):
         raise TypeError(f"the input must be real; use {instead}")
+    return x
 
 
 # Transforms with half a spectrum; n is the length of the whole one, and of the signal.
@@ -154,8 +156,7 @@ def rfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     ``(..., m) -> (..., n // 2 + 1)``, complex. The arguments are those of `fft`. Raises TypeError
     for complex numbers.
     """
-    _require_real(xp, x, "fft")
-    return xp.fft.rfft(x, n=n, axis=axis, norm=norm)
+    return xp.fft.rfft(_real(xp, x, "fft"), n=n, axis=axis, norm=norm)
 
 
 _rfft_vjp = _from_half("hfft")
@@ -182,8 +183,7 @@ def rfftn(xp, x, /, *, s=None, axes=None, norm="backward"):
     The last of the axes gets ``n // 2 + 1`` elements, for its length n in ``s`` or in the input.
     The arguments are those of `fftn`. Raises TypeError for complex numbers.
     """
-    _require_real(xp, x, "fftn")
-    return xp.fft.rfftn(x, s=s, axes=_fft_axes(x.shape, s, axes), norm=norm)
+    return xp.fft.rfftn(_real(xp, x, "fftn"), s=s, axes=_fft_axes(x.shape, s, axes), norm=norm)
 
 
 def _rfftn_vjp(xp, g, x_shape, s, axes, norm):
@@ -207,8 +207,7 @@ def irfftn(xp, x, /, *, s=None, axes=None, norm="backward"):
 
 def _irfftn_vjp(xp, g, x_shape, s, axes, norm):
     *others, axis = _fft_axes(x_shape, s, axes)
-    n = g.shape[axis]
-    g = _scale_mirrored(xp, xp.fft.ihfft(g, axis=axis, norm=norm), 2.0, n, axis)
+    g = _scale_mirrored(xp, xp.fft.ihfft(g, axis=axis, norm=norm), 2.0, g.shape[axis], axis)
     if others:
         g = xp.fft.ifftn(g, axes=others, norm=norm)
     return _resize(xp, g, x_shape)
@@ -237,8 +236,7 @@ def ihfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     ``(..., m) -> (..., n // 2 + 1)``: the conjugates of `rfft`, with the divisors of `ifft`. Raises
     TypeError for complex numbers.
     """
-    _require_real(xp, x, "ifft")
-    return xp.fft.ihfft(x, n=n, axis=axis, norm=norm)
+    return xp.fft.ihfft(_real(xp, x, "ifft"), n=n, axis=axis, norm=norm)
 
 
 ihfft.vjp(x=_from_half("irfft"))

@@ -81,9 +81,6 @@ def scatter_add(values, /, shape, key):
     """`gpugrad.scatter_add` at a key of raw arrays."""
 
 
-scatter_add.vjp(values=lambda xp, g, key: g[key])
-
-
 def _scatter_add_vmap(call, batched, values, shape, key):
     if has_bool(key):
         return NotImplemented
@@ -92,7 +89,7 @@ def _scatter_add_vmap(call, batched, values, shape, key):
     return call(values, (*sizes, *shape), key.of_examples(sizes))
 
 
-scatter_add.vmap(_scatter_add_vmap)
+scatter_add.vjp(values=lambda xp, g, key: g[key]).vmap(_scatter_add_vmap)
 
 
 def scatter_add_batched(values, shape, key):
@@ -101,8 +98,7 @@ def scatter_add_batched(values, shape, key):
     sizes = [level.size for level in levels]
     key = ExampleKey(key, len(shape), values._like)
     values = _index_axes_first(physical(lifted(values, levels)), key, len(levels))
-    out = scatter_add(values, (*sizes, *shape), key.of_examples(sizes, levels))
-    return behind(out, levels)
+    return behind(scatter_add(values, (*sizes, *shape), key.of_examples(sizes, levels)), levels)
 
 
 def _index_axes_first(values, key, n):
@@ -177,9 +173,8 @@ def take_along_axis(x, indices, /, *, axis=-1):
     """
 
 
-take_along_axis.vjp(
-    x=lambda xp, g, indices, x_shape, axis: xp.add_along_axis(g, indices, x_shape, axis)
-).jvp("x")
+def _take_along_axis_vjp(xp, g, indices, x_shape, axis):
+    return xp.add_along_axis(g, indices, x_shape, axis)
 
 
 def _take_along_axis_vmap(call, batched, x, indices, axis):
@@ -188,7 +183,7 @@ def _take_along_axis_vmap(call, batched, x, indices, axis):
     return call(x, indices if batched[1] else expand_dims(indices, 0), axis=axis)
 
 
-take_along_axis.vmap(_take_along_axis_vmap)
+take_along_axis.vjp(x=_take_along_axis_vjp).jvp("x").vmap(_take_along_axis_vmap)
 
 
 @library_function(integer=("indices",))

@@ -25,6 +25,7 @@ from .._arguments import one_of
 from .._batched import aligned, shifted
 from .._tensor import is_recorded
 from ..autograd.operation import composite, op
+from ..backends.linalg import conjugate_svd
 from .by_name import library_function
 from .elementwise import multiply
 from .manipulation import expand_dims, moveaxis, squeeze, vmap_matrices
@@ -159,18 +160,13 @@ def _cofactor_vjp(xp, g, x):
         return xp.linalg.cross(x1, g2) + xp.linalg.cross(g1, x2)
     # For a diagonal matrix of s, the second derivative of the determinant in directions e and f is
     # the sum over i != j of the product of all s but s_i and s_j, times e_ii f_jj - e_ij f_ji.
-    u, s, vh = xp.linalg.svd(x, full_matrices=False)
-    u, vh = xp.conj(u), xp.conj(vh)
-    eps = float(xp.finfo(s.dtype).eps)
-    s = xp.maximum(s, eps * xp.maximum(s[..., :1], eps * xp.ones_like(s)))
+    phase, u, s, vh = conjugate_svd(xp, x)
     all_but_two = xp.reshape(xp.prod(s, axis=-1), (*s.shape[:-1], 1, 1))
     all_but_two = all_but_two / (_column(xp, s) * _row(xp, s))
     all_but_two = xp.tril(all_but_two, k=-1) + xp.triu(all_but_two, k=1)
     e = xp.matmul(xp.matrix_transpose(u), xp.matmul(g, xp.matrix_transpose(vh)))
     diagonal = xp.matmul(_row(xp, xp.linalg.diagonal(e)), xp.astype(all_but_two, e.dtype))
     inner = _diag(xp, diagonal[..., 0, :]) - all_but_two * xp.matrix_transpose(e)
-    phase = xp.conj(xp.linalg.det(xp.matmul(u, vh)))
-    phase = xp.reshape(phase, (*phase.shape, 1, 1))
     return phase * xp.matmul(u, xp.matmul(inner, vh))
 
 
@@ -276,8 +272,7 @@ def matrix_rank(xp, x, /, *, rtol=None):
         rtol = max(x.shape[-2:]) * float(xp.finfo(s.dtype).eps)
     elif hasattr(rtol, "shape"):
         rtol = rtol[..., None]
-    largest = s[..., : min(s.shape[-1], 1)]
-    return xp.sum(xp.astype(s > rtol * largest, xp.int64), axis=-1)
+    return xp.sum(xp.astype(s > rtol * s[..., : min(s.shape[-1], 1)], xp.int64), axis=-1)
 
 
 matrix_rank.vmap(_vmap_with_rtol)
@@ -421,8 +416,7 @@ def _eig_vjp(xp, g, out):
     inner = xp.matmul(v_h, g_vectors)
     length = _row(xp, xp.real(xp.linalg.diagonal(inner)))
     inner = inner - xp.matmul(v_h, xp.conj(v)) * length
-    gaps = _safe_reciprocal(xp, _row(xp, values) - _column(xp, values))
-    inner = inner * gaps
+    inner = inner * _safe_reciprocal(xp, _row(xp, values) - _column(xp, values))
     if g_values is not None:
         inner = inner + _diag(xp, g_values)
     return xp.linalg.solve(v_h, xp.matmul(inner, v_h))
@@ -492,8 +486,7 @@ def _svd_vjp(xp, g, out):
         c = c + (g_u - xp.matmul(u, left)) * _row(xp, inverse)
     c = xp.matmul(c, vh)
     if n > k:
-        rest = _adjoint(xp, g_v - xp.matmul(v, right))
-        c = c + xp.matmul(u * _row(xp, inverse), rest)
+        c = c + xp.matmul(u * _row(xp, inverse), _adjoint(xp, g_v - xp.matmul(v, right)))
     return c
 
 
@@ -607,12 +600,6 @@ def cross(xp, x1, x2, /, *, axis=-1):
     return xp.linalg.cross(x1, x2, axis=axis)
 
 
-cross.vjp(
-    x1=lambda xp, g, x2, axis: xp.linalg.cross(x2, g, axis=axis),
-    x2=lambda xp, g, x1, axis: xp.linalg.cross(g, x1, axis=axis),
-)
-
-
 def _cross_vmap(call, batched, x1, x2, axis):
     ndims = [len(x.shape) - b for x, b in zip((x1, x2), batched, strict=True)]
     places = [shifted(call.op, axis, ndim) - 1 - ndim for ndim in ndims]  # from the end
@@ -622,7 +609,10 @@ def _cross_vmap(call, batched, x1, x2, axis):
     return call(*aligned(batched, (x1, x2)), axis=places[0])
 
 
-cross.vmap(_cross_vmap)
+cross.vjp(
+    x1=lambda xp, g, x2, axis: xp.linalg.cross(x2, g, axis=axis),
+    x2=lambda xp, g, x1, axis: xp.linalg.cross(g, x1, axis=axis),
+).vmap(_cross_vmap)
 
 
 @library_function("xp.linalg")

@@ -117,11 +117,8 @@ def _moved_axes(ndim, source, destination):
     return tuple(axes)
 
 
-moveaxis.vjp(
-    x=lambda xp, g, source, destination: xp.permute_dims(
-        g, _moved_axes(len(g.shape), destination, source)
-    )
-).jvp("x")
+def _moveaxis_vjp(xp, g, source, destination):
+    return xp.permute_dims(g, _moved_axes(len(g.shape), destination, source))
 
 
 def _moveaxis_vmap(call, batched, x, source, destination):
@@ -129,7 +126,7 @@ def _moveaxis_vmap(call, batched, x, source, destination):
     return call(x, shifted(call.op, source, ndim), shifted(call.op, destination, ndim))
 
 
-moveaxis.vmap(_moveaxis_vmap)
+moveaxis.vjp(x=_moveaxis_vjp).jvp("x").vmap(_moveaxis_vmap)
 
 
 @library_function(vmap=vmap_over_axis)
@@ -177,16 +174,14 @@ def broadcast_to(xp, x, /, shape):
     return xp.broadcast_to(x, as_shape(shape))
 
 
-broadcast_to.vjp(x=lambda xp, g: g).jvp(x=_same_tangent)  # the sweep sums g to the shape of x
-
-
 def _broadcast_to_vmap(call, batched, x, shape):
     size, *own = x.shape
     shape = as_shape(shape)
     return call(reshape(x, (size, *[1] * (len(shape) - len(own)), *own)), (size, *shape))
 
 
-broadcast_to.vmap(_broadcast_to_vmap)
+# The sweep sums g to the shape of x.
+broadcast_to.vjp(x=lambda xp, g: g).jvp(x=_same_tangent).vmap(_broadcast_to_vmap)
 
 
 def broadcast_shapes(*shapes: tuple[int | None, ...]) -> tuple[int | None, ...]:
@@ -229,10 +224,9 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     return broadcast_arrays(*map(reshape, arrays, shapes))
 
 
-@op(vmap=vmap_over_axis)
-def squeeze(xp, x, /, axis):
+@library_function(vmap=vmap_over_axis)
+def squeeze(x, /, axis):
     """``x`` without the given axis or axes, which must have length 1."""
-    return xp.squeeze(x, axis=axis)
 
 
 squeeze.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape)).jvp(x=_same_tangent)
@@ -309,10 +303,9 @@ def _stack_vmap(call, batched, *arrays, axis):
 stack.vmap(_stack_vmap)
 
 
-@op(discards=True, vmap=vmap_over_axis)
-def unstack(xp, x, /, *, axis=0):
+@library_function(discards=True, vmap=vmap_over_axis)
+def unstack(x, /, *, axis=0):
     """The slices along an axis, as a tuple of arrays."""
-    return xp.unstack(x, axis=axis)
 
 
 unstack.vjp(x=lambda xp, g, axis: xp.stack(g, axis=axis))

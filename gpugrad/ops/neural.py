@@ -123,13 +123,6 @@ def _linear_weight(xp, g, x):
     return xp.matmul(xp.reshape(g, (rows, g.shape[-1])).T, xp.reshape(x, (rows, x.shape[-1])))
 
 
-linear.vjp(
-    x=lambda xp, g, weight: xp.matmul(g, weight),
-    weight=_linear_weight,
-    bias=lambda xp, g: g,  # the sweep sums g over the rows
-).jvp("x", "weight", bias=lambda xp, t: t)
-
-
 def _linear_vmap(call, batched, x, weight, bias):
     x_shape, weight_shape, bias_shape = shapes_of_examples(batched, (x, weight, bias))
     if len(weight_shape) != 2 or not x_shape or x_shape[-1] != weight_shape[1]:
@@ -151,7 +144,11 @@ def _linear_vmap(call, batched, x, weight, bias):
     return add(*aligned((batched[0] or batched[1], batched[2]), (out, bias)))
 
 
-linear.vmap(_linear_vmap)
+linear.vjp(
+    x=lambda xp, g, weight: xp.matmul(g, weight),
+    weight=_linear_weight,
+    bias=lambda xp, g: g,  # the sweep sums g over the rows
+).jvp("x", "weight", bias=lambda xp, t: t).vmap(_linear_vmap)
 
 
 # The activations of `dense`, whose rules keep only their results.
@@ -185,6 +182,10 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
     )
 
 
+def _dense_vmap(call, batched, x, weight, bias, *, activation):
+    return _ACTIVATIONS[activation].call(_linear_vmap(linear, batched, x, weight, bias))
+
+
 dense.vjp(joint=_dense_vjp, keep_for={"x": "weight", "weight": "x"}).jvp(
     x=lambda xp, t, weight, out, activation: _through_activation(
         xp, xp.matmul(t, weight.T), out, activation
@@ -193,11 +194,7 @@ dense.vjp(joint=_dense_vjp, keep_for={"x": "weight", "weight": "x"}).jvp(
         xp, xp.matmul(x, t.T), out, activation
     ),
     bias=_through_activation,
-).vmap(
-    lambda call, batched, x, weight, bias, *, activation: _ACTIVATIONS[activation].call(
-        _linear_vmap(linear, batched, x, weight, bias)
-    )
-)
+).vmap(_dense_vmap)
 
 
 def _reduce(xp, losses, reduction, axis=None):
@@ -272,10 +269,6 @@ def _cross_entropy_slopes(xp, logits, target, reduction, ignore_index):
     return weights, p - xp.astype(xp.one_hot(target, logits.shape[-1]), p.dtype)
 
 
-cross_entropy.vjp(logits=_cross_entropy_vjp)
-cross_entropy.jvp(logits=_cross_entropy_jvp)
-
-
 def _cross_entropy_vmap(call, batched, logits, target, *, reduction, ignore_index):
     logits, target = equally(batched, (logits, target))
     if len(logits.shape) not in (2, 3) or target.shape != logits.shape[:-1]:
@@ -290,7 +283,8 @@ def _cross_entropy_vmap(call, batched, logits, target, *, reduction, ignore_inde
     return _reduce_each_example(losses, reduction) / _reduce_each_example(counted, reduction)
 
 
-cross_entropy.vmap(_cross_entropy_vmap)
+cross_entropy.vjp(logits=_cross_entropy_vjp).vmap(_cross_entropy_vmap)
+cross_entropy.jvp(logits=_cross_entropy_jvp)
 
 
 @op(integer=("target",), discards=True, vmap=vmap_unchanged)
@@ -391,16 +385,15 @@ def _mse_x_jvp(xp, t, x, target, reduction):
 
 
 mse.vjp(x=_mse_x, target=lambda xp, g, x, target, reduction: -_mse_x(xp, g, x, target, reduction))
-mse.jvp(
-    x=_mse_x_jvp, target=lambda xp, t, x, target, reduction: _mse_x_jvp(xp, t, target, x, reduction)
-)
 
 
 def _mse_vmap(call, batched, x, target, *, reduction):
     return _reduce_each_example(call(*equally(batched, (x, target)), reduction="none"), reduction)
 
 
-mse.vmap(_mse_vmap)
+mse.jvp(
+    x=_mse_x_jvp, target=lambda xp, t, x, target, reduction: _mse_x_jvp(xp, t, target, x, reduction)
+).vmap(_mse_vmap)
 
 
 @elementwise

@@ -145,20 +145,17 @@ def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps, *, centered=True):
     rows, scale, count = _center_rows(xp, _as_rows(xp, x, ndim), eps, centered)
     out = rows * scale
     products = g * out
-    to_x = to_weight = to_bias = None
-    if wanted[1]:
-        to_weight = xp.reshape(_sum_rows(xp, products), last)
-    if any(wanted[2:]):
-        to_bias = xp.reshape(_sum_rows(xp, g), last)
-    if wanted[0]:
-        # The components of the cotangent along changes of the variance and of the mean go.
-        row = None if weight is None else xp.reshape(weight, (1, -1))
-        to_x = g if row is None else g * row
-        if centered:
-            to_x = to_x - _along(xp, g, row) / count
-        out *= _along(xp, products, row) / count
-        to_x = xp.reshape((to_x - out) * scale, shape)
-    return to_x, to_weight, to_bias
+    to_weight = xp.reshape(_sum_rows(xp, products), last) if wanted[1] else None
+    to_bias = xp.reshape(_sum_rows(xp, g), last) if any(wanted[2:]) else None
+    if not wanted[0]:
+        return None, to_weight, to_bias
+    # The components of the cotangent along changes of the variance and of the mean go.
+    row = None if weight is None else xp.reshape(weight, (1, -1))
+    to_x = g if row is None else g * row
+    if centered:
+        to_x = to_x - _along(xp, g, row) / count
+    out *= _along(xp, products, row) / count
+    return xp.reshape((to_x - out) * scale, shape), to_weight, to_bias
 
 
 def _along(xp, x, row):
@@ -182,10 +179,6 @@ def _layer_norm_weight_jvp(xp, t, x, ndim, eps):
     return xp.reshape(out * scale, shape) * t
 
 
-layer_norm.vjp(joint=_layer_norm_vjp)
-layer_norm.jvp(x=_layer_norm_x_jvp, weight=_layer_norm_weight_jvp, bias=lambda xp, t: t)
-
-
 def _layer_norm_vmap(call, batched, x, *parameters, ndim, eps):
     _check_layer_norm(ndim, *shapes_of_examples(batched, (x, *parameters)))
     if not any(batched[1:]):
@@ -207,7 +200,8 @@ def _scaled(batched, out, weight, bias=None):
     return out
 
 
-layer_norm.vmap(_layer_norm_vmap)
+layer_norm.vjp(joint=_layer_norm_vjp).vmap(_layer_norm_vmap)
+layer_norm.jvp(x=_layer_norm_x_jvp, weight=_layer_norm_weight_jvp, bias=lambda xp, t: t)
 
 
 # Batch normalization
@@ -234,9 +228,7 @@ def batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
     y *= scale if weight is None else scale * cast(xp, weight, wide, shape)
     if bias is not None:
         y += cast(xp, bias, wide, shape)
-    channels = (shape[1],)
-    statistics = cast(xp, mean, dtype, channels), cast(xp, var, dtype, channels)
-    return cast(xp, y, dtype), *statistics
+    return cast(xp, y, dtype), *[cast(xp, x, dtype, shape[1:2]) for x in (mean, var)]
 
 
 def _check_channels(x_shape, weight, bias, groups=1):
@@ -399,8 +391,7 @@ def group_norm(xp, x, weight=None, bias=None, /, *, groups, eps=1e-5):
 
 
 def _group_rows(xp, x, groups):
-    size = x.shape[1] // groups * math.prod(x.shape[2:])
-    return xp.reshape(x, (x.shape[0] * groups, size))
+    return xp.reshape(x, (x.shape[0] * groups, x.shape[1] // groups * math.prod(x.shape[2:])))
 
 
 def _group_norm_vjp(xp, g, x, weight, wanted, groups, eps):
@@ -414,25 +405,21 @@ def _group_norm_vjp(xp, g, x, weight, wanted, groups, eps):
     shape = n, groups, channels // groups
     along = xp.reshape(xp.vecdot(g, out, axis=-1), shape)
     total = xp.reshape(xp.sum(g, axis=1), shape)
-    to_x = to_weight = to_bias = None
-    if wanted[1]:
-        to_weight = xp.reshape(xp.sum(along, axis=0), (channels,))
-    if wanted[2]:
-        to_bias = xp.reshape(xp.sum(total, axis=0), (channels,))
-    if wanted[0]:
-        scale = xp.reshape(scale, (n, groups, 1))
-        factor = xp.broadcast_to(scale, shape)
-        if weight is not None:
-            weight = xp.reshape(weight, shape[1:])
-            along, total, factor = along * weight, total * weight, factor * weight
-        along = xp.sum(along, axis=2, keepdims=True) * scale / count
-        total = xp.sum(total, axis=2, keepdims=True) * scale / count
-        rows *= xp.reshape(along, (-1, 1))
-        rows += xp.reshape(total, (-1, 1))
-        to_x = g * xp.reshape(factor, (-1, 1))
-        to_x -= xp.reshape(rows, out.shape)
-        to_x = xp.reshape(to_x, x.shape)
-    return to_x, to_weight, to_bias
+    to_weight = xp.reshape(xp.sum(along, axis=0), (channels,)) if wanted[1] else None
+    to_bias = xp.reshape(xp.sum(total, axis=0), (channels,)) if wanted[2] else None
+    if not wanted[0]:
+        return None, to_weight, to_bias
+    scale = xp.reshape(scale, (n, groups, 1))
+    factor = xp.broadcast_to(scale, shape)
+    if weight is not None:
+        weight = xp.reshape(weight, shape[1:])
+        along, total, factor = along * weight, total * weight, factor * weight
+    along, total = (xp.sum(a, axis=2, keepdims=True) * scale / count for a in (along, total))
+    rows *= xp.reshape(along, (-1, 1))
+    rows += xp.reshape(total, (-1, 1))
+    to_x = g * xp.reshape(factor, (-1, 1))
+    to_x -= xp.reshape(rows, out.shape)
+    return xp.reshape(to_x, x.shape), to_weight, to_bias
 
 
 def _group_norm_vmap(call, batched, x, weight, bias, *, groups, eps):

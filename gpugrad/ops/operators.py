@@ -355,19 +355,15 @@ def _transpose(self) -> Tensor:
     return products.matrix_transpose(self)
 
 
+# These import `gpugrad.numpy`, which replaces them on the class.
+
+
 def _array_ufunc(self, *args, **keywords):
-    _load_protocols()
-    return self.__array_ufunc__(*args, **keywords)
+    return call.namespace.numpy._protocols.array_ufunc(self, *args, **keywords)
 
 
 def _array_function(self, *args):
-    _load_protocols()
-    return self.__array_function__(*args)
-
-
-def _load_protocols():
-    """Import `gpugrad.numpy`, which replaces the two methods above on the class."""
-    return call.namespace.numpy
+    return call.namespace.numpy._protocols.array_function(self, *args)
 
 
 def _put(name, operator):

@@ -2,7 +2,7 @@
 
 from operator import index
 
-from .._arguments import one_of
+from .._arguments import one_of, require
 from ..autograd.operation import composite, op
 from ..backends import backend_of
 from .indexing import take
@@ -58,11 +58,9 @@ def _widths(pad_width, ndim):
     pairs = [tuple(map(index, pair)) for pair in given]
     pairs = [pair * 2 if len(pair) == 1 else pair for pair in pairs]
     pairs = pairs * ndim if len(pairs) == 1 else pairs
-    if len(pairs) != ndim or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
-        raise ValueError(
-            f"pad: pad_width must be an int of at least 0, a pair, or a pair for each of {ndim} "
-            f"axes, not {pad_width!r}"
-        )
+    fits = len(pairs) == ndim and all(len(pair) == 2 and min(pair) >= 0 for pair in pairs)
+    what = f"pad: pad_width must be an int of at least 0, a pair, or a pair for each of {ndim} axes"
+    require(fits, what, pad_width)
     return tuple(pairs)
 
 

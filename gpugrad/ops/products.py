@@ -32,12 +32,16 @@ def _check_matmul(shape1, shape2):
         raise ValueError("an operand without axes is not a matrix; use multiply") from None
     k, inner = shape1[-1], shape2[-2:][0]
     if k != inner:
-        raise ValueError(f"x1 {shape1} and x2 {shape2} do not align: {k} != {inner}") from None
+        raise _misaligned(shape1, shape2, "", k, inner) from None
     for n, m in zip(reversed(shape1[:-2]), reversed(shape2[:-2]), strict=False):
         if n != m and 1 not in (n, m):
             raise ValueError(
                 f"the leading axes of x1 {shape1} and x2 {shape2} do not broadcast: {n} != {m}"
             ) from None
+
+
+def _misaligned(shape1, shape2, where, n, m):
+    return ValueError(f"x1 {shape1} and x2 {shape2} do not align{where}: {n} != {m}")
 
 
 def _matmul_x1(xp, g, x2, x1_shape):
@@ -110,17 +114,9 @@ def vecdot(xp, x1, x2, /, *, axis=-1):
     except Exception:
         n, m = (x.shape[axis] if -x.ndim <= axis < x.ndim else None for x in (x1, x2))
         if n != m and None not in (n, m):
-            raise ValueError(
-                f"x1 {tuple(x1.shape)} and x2 {tuple(x2.shape)} do not align along axis {axis}: "
-                f"{n} != {m}"
-            ) from None
+            where = f" along axis {axis}"
+            raise _misaligned(tuple(x1.shape), tuple(x2.shape), where, n, m) from None
         raise
-
-
-vecdot.vjp(
-    x1=lambda xp, g, x2, axis: xp.conj(xp.expand_dims(g, axis=axis) * x2),
-    x2=lambda xp, g, x1, axis: xp.expand_dims(g, axis=axis) * xp.conj(x1),
-).jvp("x1", "x2")
 
 
 def _vecdot_vmap(call, batched, x1, x2, *, axis):
@@ -132,7 +128,10 @@ def _vecdot_vmap(call, batched, x1, x2, *, axis):
     return call(*aligned(batched, (x1, x2)), axis=axis)
 
 
-vecdot.vmap(_vecdot_vmap)
+vecdot.vjp(
+    x1=lambda xp, g, x2, axis: xp.conj(xp.expand_dims(g, axis=axis) * x2),
+    x2=lambda xp, g, x1, axis: xp.expand_dims(g, axis=axis) * xp.conj(x1),
+).jvp("x1", "x2").vmap(_vecdot_vmap)
 
 
 @op
@@ -160,10 +159,8 @@ def _check_tensordot(shape1, shape2, axes):
     for a, b in zip(*axes, strict=False):
         fits = -len(shape1) <= a < len(shape1) and -len(shape2) <= b < len(shape2)
         if fits and shape1[a] != shape2[b]:
-            raise ValueError(
-                f"x1 {shape1} and x2 {shape2} do not align along axes {a} and {b}: "
-                f"{shape1[a]} != {shape2[b]}"
-            ) from None
+            where = f" along axes {a} and {b}"
+            raise _misaligned(shape1, shape2, where, shape1[a], shape2[b]) from None
 
 
 def _tensordot_terms(axes, ndim1, ndim2):
@@ -246,8 +243,7 @@ def _cotangent_einsum(subscripts, shapes, i):
     if len(kept) < len(lengths):
         narrow = tuple([n if c in kept else 1 for c, n in lengths.items()])
         spread = narrow, tuple(lengths.values())
-    diagonals = []
-    letters = list(lengths)
+    diagonals, letters = [], list(lengths)
     for c, n in lengths.items():
         if (repeats := term.count(c)) > 1:
             rest = [k for k, d in enumerate(letters) if d != c]

@@ -76,12 +76,15 @@ def _for_steps(xp, weight, gates, length):
 
 def _projected(xp, x, weight, gates, bias):
     """The part of all steps that does not depend on the states: ``(gates, length, batch, h)``."""
-    length, batch, features = x.shape
-    rows = xp.reshape(x, (length * batch, features))
-    out = xp.matmul(rows, _transposed(xp, weight, gates))
+    out = xp.matmul(_merged(xp, x), _transposed(xp, weight, gates))
     if bias is not None:
         out += xp.expand_dims(_by_gate(xp, bias, gates), axis=1)
-    return xp.reshape(out, (gates, length, batch, out.shape[-1]))
+    return xp.reshape(out, (gates, *x.shape[:2], out.shape[-1]))
+
+
+def _merged(xp, x):
+    """``x`` with its first two axes merged into one."""
+    return xp.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
 def _times(length, reverse):
@@ -95,17 +98,15 @@ def _in_order(steps, reverse):
 
 def _stacked(xp, steps, reverse):
     """The arrays of all steps, several for each, as one: ``(number, length, batch, h)``."""
-    arrays = [x for kind in zip(*_in_order(steps, reverse), strict=True) for x in kind]
-    out = xp.stack(arrays)
+    out = xp.stack([x for kind in zip(*_in_order(steps, reverse), strict=True) for x in kind])
     return xp.reshape(out, (out.shape[0] // len(steps), len(steps), *out.shape[1:]))
 
 
 def _before(xp, states, initial, reverse):
     """The state before each step, given that after each step: ``(length, batch, h)``."""
     first = xp.zeros_like(states[:1, ...]) if initial is None else xp.expand_dims(initial, axis=0)
-    if reverse:
-        return xp.concat([states[1:, ...], first], axis=0)
-    return xp.concat([first, states[:-1, ...]], axis=0)
+    pieces = [states[1:, ...], first] if reverse else [first, states[:-1, ...]]
+    return xp.concat(pieces, axis=0)
 
 
 def _initial(xp, state, like):
@@ -138,30 +139,20 @@ def _cotangents(xp, d, d_hh, x, weight_ih, before, wanted):
     """
     gates, length, batch, h = d.shape
     flat, flat_hh = (xp.reshape(a, (gates, length * batch, h)) for a in (d, d_hh))
-    found = [None] * 5
+    to_x = to_ih = to_hh = bias_ih = bias_hh = None
     if wanted[0]:
         to_x = xp.sum(xp.matmul(flat, _by_gate(xp, weight_ih, gates)), axis=0)
-        found[0] = xp.reshape(to_x, x.shape)
+        to_x = xp.reshape(to_x, x.shape)
     if wanted[1]:
-        found[1] = _to_weight(xp, flat, x)
+        to_ih = _merged(xp, xp.matmul(xp.matrix_transpose(flat), _merged(xp, x)))
     if wanted[2]:
-        found[2] = _to_weight(xp, flat_hh, before)
+        to_hh = _merged(xp, xp.matmul(xp.matrix_transpose(flat_hh), _merged(xp, before)))
     if wanted[3]:
-        found[3] = _to_bias(xp, d)
+        bias_ih = _merged(xp, xp.sum(xp.sum(d, axis=1), axis=1))
     if wanted[4]:
-        found[4] = found[3] if wanted[3] and d is d_hh else _to_bias(xp, d_hh)
-    return found
-
-
-def _to_weight(xp, flat, x):
-    rows = xp.reshape(x, (x.shape[0] * x.shape[1], x.shape[2]))
-    out = xp.matmul(xp.matrix_transpose(flat), rows)
-    return xp.reshape(out, (out.shape[0] * out.shape[1], out.shape[2]))
-
-
-def _to_bias(xp, d):
-    out = xp.sum(xp.sum(d, axis=1), axis=1)
-    return xp.reshape(out, (out.shape[0] * out.shape[1],))
+        is_same = wanted[3] and d is d_hh
+        bias_hh = bias_ih if is_same else _merged(xp, xp.sum(xp.sum(d_hh, axis=1), axis=1))
+    return to_x, to_ih, to_hh, bias_ih, bias_hh
 
 
 def _vmap(call, batched, x, *others, reverse, **static):
@@ -169,8 +160,7 @@ def _vmap(call, batched, x, *others, reverse, **static):
     parameters, states = others[:4], others[4:]
     if any(batched[1:5]) or len(x.shape) != 3 + batched[0]:
         return NotImplemented
-    mask = (batched[0], *batched[5:])
-    x, *states = equally(mask, (x, *states))
+    x, *states = equally((batched[0], *batched[5:]), (x, *states))
     size, length, batch, features = x.shape
     x = reshape(moveaxis(x, 0, 1), (length, size * batch, features))
     if any(len(s.shape) != 3 or s.shape[1] != batch for s in states if s is not None):
@@ -218,8 +208,7 @@ def _rnn(
     dtype, x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = _checked(xp, 1, *inputs)
     steps = _projected(xp, x, weight_ih, 1, _added(bias_ih, bias_hh))[0, ...]
     weight = _for_steps(xp, weight_hh, 1, x.shape[0])[0, ...]
-    h = h0
-    states = []
+    h, states = h0, []
     for t in _times(x.shape[0], reverse):
         a = steps[t, ...]
         if h is not None:
@@ -330,8 +319,7 @@ def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
         dh = xp.sum(xp.matmul(d, weight), axis=0)
         dc = dc * fs[t]
     d = xp.stack(_in_order(steps, not reverse), axis=1)
-    before = _before(xp, states, h0, reverse)
-    return *_cotangents(xp, d, d, x, weight_ih, before, wanted), dh, dc
+    return *_cotangents(xp, d, d, x, weight_ih, _before(xp, states, h0, reverse), wanted), dh, dc
 
 
 _lstm.vjp(joint=_lstm_vjp).vmap(_vmap)

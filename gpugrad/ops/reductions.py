@@ -119,8 +119,7 @@ def _times_product_of_others(xp, g, x):
 
 
 def _prod_jvp(xp, t, x, axis):
-    slope = _prod_vjp(xp, xp.ones_like(xp.sum(t, axis=axis)), x, axis)
-    return xp.sum(slope * t, axis=axis)
+    return xp.sum(_prod_vjp(xp, xp.ones_like(xp.sum(t, axis=axis)), x, axis) * t, axis=axis)
 
 
 prod.vjp(x=_prod_vjp).jvp(x=_prod_jvp)
@@ -144,8 +143,7 @@ def _var_vjp(xp, g, x, axis, correction):
 
 def _var_jvp(xp, t, x, axis, correction):
     freedom = kept_shape(x.shape, axis)[1] - correction
-    deviation = x - xp.mean(x, axis=axis, keepdims=True)
-    total = xp.sum(xp.conj(deviation) * t, axis=axis)
+    total = xp.sum(xp.conj(x - xp.mean(x, axis=axis, keepdims=True)) * t, axis=axis)
     return total * (2 / freedom if freedom > 0 else math.inf)
 
 

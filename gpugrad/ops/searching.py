@@ -3,7 +3,7 @@
 import math
 from typing import Any, NamedTuple
 
-from .._arguments import axis_of, one_of, whole
+from .._arguments import axis_of, one_of, require, whole
 from .._batched import shifted
 from .._dtypes import isdtype
 from .._foreign_names import explains_arguments
@@ -132,8 +132,7 @@ def topk(xp, x, /, k, *, axis=-1, largest=True):
     (axis,) = normalized_axes(axis, len(x.shape))
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"k must be from 0 to {x.shape[axis]}, the length of axis {axis}, not {k}")
-    order = xp.argsort(x, axis=axis, descending=largest)
-    order = sliced(order, axis, k)
+    order = sliced(xp.argsort(x, axis=axis, descending=largest), axis, k)
     return TopK(xp.take_along_axis(x, order, axis=axis), order)
 
 
@@ -274,8 +273,7 @@ def _position(q, n, method):
 
 def _at_number(x, q, n, method):
     """The quantile of the sorted ``x`` along its first axis for a Python number."""
-    if not 0 <= q <= 1:
-        raise ValueError(f"quantile: q must be from 0 to 1, not {q}")
+    require(0 <= q <= 1, "quantile: q must be from 0 to 1", q)
     at = min(max(_position(q, n, method), 0), n - 1)
     low = math.floor(at)
     weight = {"lower": 0, "higher": at > low, "midpoint": 0.5 * (at > low)}.get(method, at - low)
@@ -290,20 +288,14 @@ def _at_number(x, q, n, method):
 
 def _at_array(x, q, n, method):
     """The quantiles of the sorted ``x`` along its first axis for an array of numbers."""
-    at = _position(q, n, method)
-    at = minimum(maximum(at, 0), n - 1)
-    if method == "nearest":
-        low, weight = rounded(at), None
-    elif method in ("lower", "higher"):
-        low, weight = (floor if method == "lower" else ceil)(at), None
-    else:
-        low = floor(at)
-        weight = (at - low) if method != "midpoint" else where(at > low, 0.5, 0.0)
+    at = minimum(maximum(_position(q, n, method), 0), n - 1)
+    low = {"nearest": rounded, "higher": ceil}.get(method, floor)(at)
     places = reshape(astype(low, "int64"), (-1,))
     shape = (*q.shape, *x.shape[1:])
     out = reshape(take(x, places, axis=0), shape)
-    if weight is None:
+    if method in ("nearest", "lower", "higher"):
         return out
+    weight = where(at > low, 0.5, 0.0) if method == "midpoint" else at - low
     weight = astype(reshape(weight, (*q.shape, *[1] * (len(x.shape) - 1))), x.dtype)
     above = reshape(take(x, minimum(places + 1, n - 1), axis=0), shape)
     return out * (1 - weight) + above * weight

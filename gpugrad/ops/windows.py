@@ -67,9 +67,8 @@ def _sum_windows_vjp(xp, g, x_shape, size, stride, padding, dilation, scale):
     n = len(size)
     if scale != 1:
         g = g * scale
-    for lengths, own, options in reversed(
-        stages(_lengths(x_shape, size), size, stride, padding, dilation)
-    ):
+    found = stages(_lengths(x_shape, size), size, stride, padding, dilation)
+    for lengths, own, options in reversed(found):
         lead, counts = g.shape[: len(g.shape) - n], g.shape[len(g.shape) - n :]
         values = xp.reshape(g, (*lead, *[1] * n, *counts))
         values = xp.broadcast_to(values, (*lead, *own, *counts))

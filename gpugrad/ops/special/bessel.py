@@ -148,20 +148,12 @@ def k1e(x):
 # NIST's Digital Library of Mathematical Functions, 10.6.1 and 10.29.1.
 
 
-def _first_kind(name):
-    def rule(xp, g, v, x):
-        function = getattr(xp.special, name)
-        return g * (function(v - 1, x) - function(v + 1, x)) / 2
-
-    return rule
-
-
-def _modified(xp, name, v, x):
+def _neighbors(xp, name, v, x, sign=1):
     function = getattr(xp.special, name)
-    return (function(v - 1, x) + function(v + 1, x)) / 2
+    return (function(v - 1, x) + sign * function(v + 1, x)) / 2
 
 
-@special_function(x=_first_kind("jv"))
+@special_function(x=lambda xp, g, v, x: g * _neighbors(xp, "jv", v, x, -1))
 def jv(v, x):
     """Bessel function of the first kind of real order ``v``, which gets no gradient.
 
@@ -171,7 +163,7 @@ def jv(v, x):
     """
 
 
-@special_function(x=_first_kind("yv"))
+@special_function(x=lambda xp, g, v, x: g * _neighbors(xp, "yv", v, x, -1))
 def yv(v, x):
     """Bessel function of the second kind of real order ``v``, which gets no gradient.
 
@@ -180,7 +172,7 @@ def yv(v, x):
     """
 
 
-@special_function(x=lambda xp, g, v, x: g * _modified(xp, "iv", v, x))
+@special_function(x=lambda xp, g, v, x: g * _neighbors(xp, "iv", v, x))
 def iv(v, x):
     """Modified Bessel function of the first kind of real order ``v``, which gets no gradient.
 
@@ -190,7 +182,7 @@ def iv(v, x):
     """
 
 
-@special_function(x=lambda xp, g, v, x, out: g * (_modified(xp, "ive", v, x) - xp.sign(x) * out))
+@special_function(x=lambda xp, g, v, x, out: g * (_neighbors(xp, "ive", v, x) - xp.sign(x) * out))
 def ive(v, x):
     """`iv` scaled by ``exp(-abs(x))``; the order gets no gradient.
 
@@ -199,7 +191,7 @@ def ive(v, x):
     """
 
 
-@special_function(x=lambda xp, g, v, x: -g * _modified(xp, "kv", v, x))
+@special_function(x=lambda xp, g, v, x: -g * _neighbors(xp, "kv", v, x))
 def kv(v, x):
     """Modified Bessel function of the second kind of real order ``v``, which gets no gradient.
 
@@ -209,7 +201,7 @@ def kv(v, x):
     """
 
 
-@special_function(x=lambda xp, g, v, x, out: g * (out - _modified(xp, "kve", v, x)))
+@special_function(x=lambda xp, g, v, x, out: g * (out - _neighbors(xp, "kve", v, x)))
 def kve(v, x):
     """`kv` scaled by ``exp(x)``; the order gets no gradient.
 

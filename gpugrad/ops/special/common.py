@@ -7,15 +7,9 @@ from ..by_name import forward_by_name
 
 
 def special_function(
-    *,
-    integer=(),
-    discards=False,
-    differences=(),
-    density=None,
-    falls=False,
-    inverse_of=None,
+    *, integer=(), discards=False, differences=(), density=None, falls=False, inverse_of=None,
     **rules,
-) -> Any:
+) -> Any:  # fmt: skip
     """Define an elementwise op whose forward is the function of the same name in ``xp.special``.
 
     integer, discards, rules: as for `op` and its method ``vjp``.

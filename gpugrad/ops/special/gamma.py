@@ -90,20 +90,17 @@ def multigammaln(xp, a, /, d):
     Elementwise, ``(...) -> (...)``. It is nan unless ``a > (d - 1) / 2``. The gradient is the sum
     of ``psi(a - j / 2)`` for j from 0 to d - 1.
     """
-    total = xp.special.gammaln(a) + 0.25 * d * (d - 1) * math.log(math.pi)
-    for j in range(1, d):
-        total = total + xp.special.gammaln(a - j / 2)
+    return _with_values_below(xp, 0.25 * d * (d - 1) * math.log(math.pi), xp.special.gammaln, a, d)
+
+
+def _with_values_below(xp, total, function, a, d):
+    """``total`` and the values of a function at ``a``, ``a - 1/2``, ..., ``d`` in all."""
+    for j in range(d):
+        total = total + function(a - j / 2)
     return xp.where(a > (d - 1) / 2, total, math.nan)
 
 
-def _multigammaln_a(xp, g, a, d):
-    total = xp.special.psi(a)
-    for j in range(1, d):
-        total = total + xp.special.psi(a - j / 2)
-    return g * xp.where(a > (d - 1) / 2, total, math.nan)
-
-
-multigammaln.vjp(a=_multigammaln_a)
+multigammaln.vjp(a=lambda xp, g, a, d: g * _with_values_below(xp, 0.0, xp.special.psi, a, d))
 
 
 def _betaln_slope(xp, a, b):
