@@ -11,6 +11,7 @@ import threading
 import time
 import types
 from collections import deque
+from contextlib import nullcontext
 from functools import partial
 from weakref import WeakValueDictionary, ref
 
@@ -302,13 +303,13 @@ class Recorder:
             named, noted_named = self._real(kwargs, found), self._noted(kwargs)
         if thread.recorder is not self:
             self.is_shared |= threading.get_ident() != self._thread
-            return self._run(function, real, named)
+            return self._run(function, real, named, found)
         if numpy_backend.reports_errors():
             self.stop("it has numpy.errstate raise or report errors of numbers")
         call = Call(function, noted, noted_named, is_pure)
         if call.declared.values_shape:
             self._check_shape(call, args, kwargs)
-        return self._note(call, self._run(function, real, named, watch), found)
+        return self._note(call, self._run(function, real, named, found, watch), found)
 
     def _check_shape(self, call, args, kwargs):
         args, kwargs = mapped((args, kwargs or {}), lambda x: x if is_unknown(x) else None)
@@ -422,7 +423,9 @@ class Recorder:
             return self.constant(x).var
         return mapped(x, self._noted) if kind in NESTED else x
 
-    def _run(self, function, real, named, watch=None):
+    def _run(self, function, real, named, found, watch=None):
+        if self.several_devices:
+            function = partial(self._on_device, function, found)
         try:
             if watch is not None:
                 sys.setprofile(watch)
@@ -434,13 +437,19 @@ class Recorder:
             if watch is not None:
                 sys.setprofile(None)
 
+    def _on_device(self, function, found, *args, **kwargs):
+        """Call a function on the device of the first traced array that it is given."""
+        arrays = [x.value for x in found if type(x) is self.kind]
+        with self.backend.scope(arrays[0]) if arrays else nullcontext():
+            return function(*args, **kwargs)
+
     def communicate(self, function, operands, results, writes):
         """Make and note a call that communicates with other processes; see `communicating`."""
         found = []
         real, noted = self._both(operands, found)
         thread.recorder = None  # the function computes with real arrays
         try:
-            result = self._run(function, real, {})
+            result = self._run(function, real, {}, found)
         finally:
             thread.recorder = self
         call = Call(function, noted, {}, is_pure=False, writes=writes)
@@ -467,7 +476,7 @@ class Recorder:
         call = Call(function, noted, {}, writes=True)
         if call.declared.values_shape and thread.recorder is self:
             self._check_shape(call, (target, *args), None)
-        if self._run(function, real, {}) is None and arrays is target:
+        if self._run(function, real, {}, arrays) is None and arrays is target:
             return False
         if thread.recorder is self:
             self._note_write(arrays, call)
