@@ -261,8 +261,7 @@ def class_definition(kind):
 
 def tensor_methods_stub():
     """Return the stub of what ops add to `Tensor`; for type checkers it is a base class."""
-    other = "(self, other: Array | complex, /)"
-    lines = []
+    other, lines = "(self, other: Array | complex, /)", []
     for name in OPERATORS:
         lines += [f"def __{prefix}{name}__{other} -> Tensor: ..." for prefix in ("", "r")]
         lines.append(f"def __i{name}__{other} -> Self: ...")
@@ -322,8 +321,7 @@ def op_definition(name, call, is_method=False):
     """Return the definition of an op, or of a composite."""
     op = getattr(call, "op", None)
     public = op.name if op else next(key for key, value in composites.items() if value is call)
-    signature = inspect.signature(call)
-    parameters = []
+    signature, parameters = inspect.signature(call), []
     for i, p in enumerate(signature.parameters.values()):
         hint = parameter_type(public, op, p)
         if p.default is None and hint != "Any":

@@ -147,6 +147,12 @@ def test_sums_do_not_lose_their_elements(device, dtype):
     assert rows.grad.tolist() == [4096, 0]
 
 
+def test_activations_of_many_elements_are_those_of_few(device):
+    for dtype in ("bfloat16", "float16"):
+        x = gg.ones((4096, 8), dtype=dtype, device=device)
+        assert gg.all(gg.silu(x) == gg.silu(x[:1])).item()
+
+
 def test_arrays_of_pytorch():
     torch = pytest.importorskip("torch")
     theirs = torch.tensor([1.5, -2.0]).bfloat16()

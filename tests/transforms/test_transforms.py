@@ -77,8 +77,7 @@ CALLS = {
 def test_product_with_a_hessian_too_large_to_form():
     optimize, n = pytest.importorskip("scipy.optimize"), 20_000
     x, v = random(n), random(n, seed=1)
-    expected = optimize.rosen_hess_prod(x.numpy(), v.numpy())
-    results = []
+    expected, results = optimize.rosen_hess_prod(x.numpy(), v.numpy()), []
 
     def f(x):
         return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
