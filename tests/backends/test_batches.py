@@ -3,6 +3,9 @@
 The order of copies and waits is tested in `cupy_stand_in/test_several_devices.py`.
 """
 
+from functools import partial
+from itertools import chain
+
 import numpy as np
 import pytest
 
@@ -27,10 +30,9 @@ class TestOnDevice:
 
     def check(self, batches, expected):
         batches = [*batches]  # all of them, before their values are looked at
-        for batch, others in zip(batches, expected, strict=True):
-            for x, y in zip(batch, others, strict=True):
-                assert x.device.startswith("cuda:")
-                np.testing.assert_array_equal(x.cpu().numpy(), y.numpy(), strict=True)
+        for x, y in zip(chain(*batches), chain(*expected), strict=True):
+            assert x.device.startswith("cuda:")
+            np.testing.assert_array_equal(x.cpu().numpy(), y.numpy(), strict=True)
 
     @pytest.mark.parametrize("shuffle", [False, True])
     @pytest.mark.parametrize("is_there", [False, True])
@@ -50,16 +52,14 @@ class TestOnDevice:
 
         for prefetch in 0, 2:
             options = {"seed": 0, "transform": counted, "prefetch": prefetch}
-            here, there = (
-                [*data.DataLoader(samples, 4, True, device=x, **options)] for x in (None, "cuda")
-            )
+            load = partial(data.DataLoader, samples, 4, True, **options)
+            here, there = [*load(device=None)], [*load(device="cuda")]
             assert [b["name"] for b, _ in there] == [b["name"] for b, _ in here]
             self.check([b["x"] for b, _ in there], [b["x"] for b, _ in here])
             self.check([[n] for _, n in there], [[n] for _, n in here])
 
     def test_leaving_early_and_two_at_once(self):
-        expected = list(self.loader())
-        kept = []
+        expected, kept = list(self.loader()), []
         for _ in range(5):
             loader = self.loader(device="cuda")
             for a, b in zip(loader, loader, strict=True):

@@ -17,9 +17,9 @@ from gpugrad.backends.numpy.binding import owner
 from gpugrad.backends.numpy.namespace import xp
 
 
-def bind(*args, **options):
+def bind(*args):
     """A function that makes the calls of `binding.bind`, or None."""
-    calls = binding.bind(*args, **options)
+    calls = binding.bind(*args)
     return None if calls is None else lambda: [call() for call in calls]
 
 
@@ -80,10 +80,13 @@ def check(function, *args, may_refuse=False, **kwargs):
     """
     operands, refused = [x for x in args if isinstance(x, Operand)], 0
     args = [x.array if isinstance(x, Operand) else x for x in args]
-    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+
+    def now():
         expected = np.asarray(function(*args, **kwargs))
-        bits = expected.tobytes()
-        before = [x.array.tobytes() for x in operands]
+        return expected, expected.tobytes(), [x.array.tobytes() for x in operands]
+
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        expected, bits, before = now()
         for out in [memory(expected.dtype, expected.shape, x) for x in LAYOUTS[:-1]]:
             bound = bind(function, args, kwargs, out)
             if bound is None:
@@ -98,9 +101,7 @@ def check(function, *args, may_refuse=False, **kwargs):
                 if is_first:
                     for x in operands:
                         x.fill()
-                    expected = np.asarray(function(*args, **kwargs))
-                    bits = expected.tobytes()
-                    before = [x.array.tobytes() for x in operands]
+                    expected, bits, before = now()
         if declaration(function).holds("elementwise", args, kwargs):
             check_in_place(function, args, kwargs, expected)
     return refused
@@ -115,20 +116,16 @@ def check_in_place(function, args, kwargs, expected):
             own = x.copy("K")  # perhaps of other strides, on which last bits may depend
             operands = [own if y is x else y for y in args]
             expected = np.asarray(function(*operands, **kwargs))
-            bound = bind(function, operands, kwargs, own)
-            if bound is not None:
+            if bound := bind(function, operands, kwargs, own):
                 bound()
                 assert own.tobytes() == expected.tobytes(), (function, i)
 
 
-FUNCTIONS = {
-    f: f for f in vars(np).values() if type(f) is np.ufunc and f.signature is None
-} | UFUNCS
+FUNCTIONS = [f for f in vars(np).values() if type(f) is np.ufunc and f.signature is None]
+SHAPED = [(f, (ufunc.nin, ufunc.nout)) for f, ufunc in ({f: f for f in FUNCTIONS} | UFUNCS).items()]
 IN_PLACE = [getattr(operator, f"i{name}") for name in "add sub mul truediv floordiv".split()]
-UNARY, BINARY = (
-    [f for f, ufunc in FUNCTIONS.items() if (ufunc.nin, ufunc.nout) == (nin, 1)] for nin in (1, 2)
-)
-BINARY = [f for f in BINARY if not (f in UFUNCS and f.__name__[0] == "i")]
+UNARY = [f for f, numbers in SHAPED if numbers == (1, 1)]
+BINARY = [f for f, n in SHAPED if n == (2, 1) and not (f in UFUNCS and f.__name__[0] == "i")]
 BINARY += [xp.maximum, xp.minimum]
 each_binary = pytest.mark.parametrize("function", BINARY, ids=lambda f: f.__name__)
 UFUNC_SHAPES = [(), (0, 3), (7,), (5000,), (40, 30), (4, 3, 70)]
@@ -185,18 +182,17 @@ def test_clip():
 
 @pytest.mark.parametrize("function", IN_PLACE, ids=lambda f: f.__name__)
 def test_operators_in_place(function):
-    for dtype, shape in product(REALS, [(7,), (40, 30)]):
-        for other in (Operand(dtype, shape, seed=3).array, 2):
-            x = Operand(dtype, shape).array
-            if not is_possible(function, x.copy(), other):  # integers do not hold their quotients
-                continue
-            start = x.copy()
-            for out in (x, np.empty_like(x)):
-                with np.errstate(all="ignore"):
-                    expected = function(start.copy(), other)
-                    bind(function, (x, other), {}, out)()
-                assert out.tobytes() == expected.tobytes()
-                x[...] = start
+    for dtype, shape, is_number in product(REALS, [(7,), (40, 30)], (False, True)):
+        x, other = Operand(dtype, shape).array, Operand(dtype, shape, seed=3).array
+        start, other = x.copy(), 2 if is_number else other
+        if not is_possible(function, x.copy(), other):  # integers do not hold their quotients
+            continue
+        for out in (x, np.empty_like(x)):
+            with np.errstate(all="ignore"):
+                expected = function(start.copy(), other)
+                bind(function, (x, other), {}, out)()
+            assert out.tobytes() == expected.tobytes()
+            x[...] = start
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -221,9 +217,10 @@ def test_sums_of_products():
         check(xp.vecdot, *[Operand(dtype, shape, layout) for shape in shapes], axis=-1)
 
 
-@pytest.mark.parametrize(
-    "function", [xp.matmul, np.matmul, operator.matmul], ids=["xp", "numpy", "operator"]
-)
+PRODUCTS = {"xp": xp.matmul, "numpy": np.matmul, "operator": operator.matmul}
+
+
+@pytest.mark.parametrize("function", PRODUCTS.values(), ids=PRODUCTS)
 def test_products(function):
     pairs = [  # of shapes
         ((3,), (3,)), ((4, 3), (3,)), ((3,), (3, 4)), ((4, 3), (3, 5)), ((90, 80), (80, 70)),
@@ -266,8 +263,7 @@ def test_where():
     for dtype, shape, (k, layout) in product(REALS, shapes, enumerate(LAYOUTS)):
         condition = Operand(np.dtype(bool), shape, LAYOUTS[k - 1])
         x, y = Operand(dtype, shape, layout), Operand(dtype, shape, LAYOUTS[k - 2], 3)
-        row = Operand(dtype, shape[-1:], seed=4)
-        narrow = (*shape[:-1], 1)[: len(shape)]
+        row, narrow = Operand(dtype, shape[-1:], seed=4), (*shape[:-1], 1)[: len(shape)]
         column, some = Operand(dtype, narrow, seed=4), Operand(np.dtype(bool), narrow, layout)
         pairs = [(x, y), (x, row), (row, x), (column, x), (column, column)]
         for number in (0, 1, *(0.0, -0.0, 2.5, np.inf, np.nan) * (dtype.kind == "f")):
@@ -307,13 +303,12 @@ def test_labels_out_of_range_raise(function):
     unchecked = binding.bind(function, args, {}, out, checked=True)
     assert len(binding.bind(function, args, {}, out)) == len(unchecked) + 1
     raises, operands = declaration(function).check(args, {})
-    for call in (bind(function, args, {}, out), lambda: raises(*operands)):
-        for wrong in (4, -1):
-            labels[0] = wrong
-            with pytest.raises(IndexError, match="labels must be from 0 to 3"):
-                call()
-            labels[0] = 1
+    for call, wrong in product((bind(function, args, {}, out), lambda: raises(*operands)), (4, -1)):
+        labels[0] = wrong
+        with pytest.raises(IndexError, match="labels must be from 0 to 3"):
             call()
+        labels[0] = 1
+        call()
 
 
 TESTED = {
@@ -331,8 +326,7 @@ def test_all_functions_with_out_are_tested():
 def test_numbers_that_change():
     """0-d arrays stand for numbers where the function does the same with both."""
     for dtype in FLOATS:
-        x = Operand(dtype, (50,)).array
-        number = np.array(0.5, dtype)
+        x, number = Operand(dtype, (50,)).array, np.array(0.5, dtype)
         out = np.empty_like(x)
         bound = bind(operator.mul, (x, number), {}, out)
         for value in (0.5, 2.25):
@@ -366,7 +360,7 @@ def test_declarations_belong_to_objects():
 
     class Library:
         def take(self):
-            pass
+            """Give nothing."""
 
     one, other = Library(), Library()
     declare(one.take, fails=True)

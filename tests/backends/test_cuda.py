@@ -33,46 +33,28 @@ class TestWithoutGPU:
             gg.asarray(SimpleNamespace(__cuda_array_interface__=interface))
 
 
-@pytest.fixture
-def cupy():
-    return pytest.importorskip("cupy")
-
-
-@pytest.fixture
-def driver_error(cupy):
-    """CUDA's error if the driver is missing or too old."""
-    error = cupy.cuda.runtime.CUDARuntimeError
-    return error(35) if error.__init__ is not RuntimeError.__init__ else error("cudaError 35")
-
-
 NO_HEADERS = "Failed to find CUDA headers. Please install CUDA toolkit headers"
 
 
-@pytest.mark.parametrize(
-    "reason, answers",
-    [
-        (
-            r"CuPy is installed but finds no CUDA device: cuda\w+.*; no NVIDIA driver is loaded",
-            {"getDeviceCount": "driver_error", "driverGetVersion": 0},
-        ),
-        (
-            r".*; the NVIDIA driver is for CUDA 12\.4, this CuPy for 13\.2: update .* cupy-cuda12x",
-            {"getDeviceCount": "driver_error", "driverGetVersion": 12040,
-             "runtimeGetVersion": 13020},
-        ),
-        ("device cuda:0 does not exist: CUDA finds none", {"getDeviceCount": 0}),
-        (
-            f"CuPy finds a CUDA device but cannot use it: {NO_HEADERS}.*",
-            {"getDeviceCount": 2, "arange": RuntimeError(NO_HEADERS)},
-        ),
-    ],
-)  # fmt: skip
-def test_reasons(reason, answers, cupy, driver_error, monkeypatch):
+@pytest.mark.parametrize("reason, answers", [
+    (r"CuPy is installed but finds no CUDA device: cuda\w+.*; no NVIDIA driver is loaded",
+     {"getDeviceCount": "driver_error", "driverGetVersion": 0}),
+    (r".*; the NVIDIA driver is for CUDA 12\.4, this CuPy for 13\.2: update .* cupy-cuda12x",
+     {"getDeviceCount": "driver_error", "driverGetVersion": 12040, "runtimeGetVersion": 13020}),
+    ("device cuda:0 does not exist: CUDA finds none", {"getDeviceCount": 0}),
+    (f"CuPy finds a CUDA device but cannot use it: {NO_HEADERS}.*",
+     {"getDeviceCount": 2, "arange": RuntimeError(NO_HEADERS)}),
+])  # fmt: skip
+def test_reasons(reason, answers, monkeypatch):
     """The message of `why_not` for everything that can be missing although CuPy is installed."""
+    cupy = pytest.importorskip("cupy")
     from gpugrad.backends.cupy.backend import _compute
 
+    error = cupy.cuda.runtime.CUDARuntimeError
+    number = 35 if error.__init__ is not RuntimeError.__init__ else "cudaError 35"
     for name, answer in answers.items():
-        answer = driver_error if answer == "driver_error" else answer
+        # CUDA's error if the driver is missing or too old.
+        answer = error(number) if answer == "driver_error" else answer
         kind = "side_effect" if isinstance(answer, Exception) else "return_value"
         owner = cupy if name == "arange" else cupy.cuda.runtime
         monkeypatch.setattr(owner, name, Mock(**{kind: answer}))

@@ -60,8 +60,7 @@ def signatures(**options):
 def test_a_second_pytest_runs_what_needs_a_device():
     """The tests in the folder of the stand-in, and those that need a GPU."""
     paths = "tests/cupy_stand_in/test_kernels_losses.py", "tests/gpu/test_products.py"
-    options = "-k", "losses_of_rows or tf32", "--collect-only", "-q"
-    done = run("-m", "pytest", *paths, *options)
+    done = run("-m", "pytest", *paths, "-k", "losses_of_rows or tf32", "--collect-only", "-q")
     assert done.returncode == 0, done.stdout + done.stderr
     first, second = done.stdout.split("On the stand-in for CuPy:")
     for name in ("test_losses_of_rows", "test_tf32"):

@@ -20,6 +20,7 @@ def test_kernels_are_found():
 
 slow = pytest.mark.slow
 ARCHITECTURES = ["sm_80", "sm_90", pytest.param("sm_100", marks=slow)]
+FEWER = ["sm_90", *[pytest.param(x, marks=slow) for x in ("sm_80", "sm_100")]]
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -107,9 +108,7 @@ GENERATED = [*DTYPES, "bool", *[f"{x}int{bits}" for x in ("", "u") for bits in (
 
 @pytest.mark.parametrize("layout", ["flat", "strided"])
 @pytest.mark.parametrize("dtype", GENERATED)
-@pytest.mark.parametrize(
-    "arch", ["sm_90", *[pytest.param(x, marks=slow) for x in ("sm_80", "sm_100")]]
-)
+@pytest.mark.parametrize("arch", FEWER)
 def test_nvrtc_compiles_generated_kernels(dtype, layout, arch):
     """A kernel of each expression of a dtype."""
     loader()
@@ -202,9 +201,8 @@ def test_generated_kernels_of_models_do_not_spill():
     from gpugrad.backends.cupy.kernels import fused
 
     paths = [str(STAND_IN), str(ROOT), str(ROOT / "benchmarks")]
-    lines = run(
-        GENERATED_BY_MODELS, PYTHONPATH=os.pathsep.join(paths), PYTHONWARNINGS="ignore"
-    ).splitlines()
+    variables = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONWARNINGS": "ignore"}
+    lines = run(GENERATED_BY_MODELS, **variables).splitlines()
     kernels = [ast.literal_eval(line) for line in lines]
     for arch in ("sm_80", "sm_90", "sm_100"):
         for text, dtype in kernels:

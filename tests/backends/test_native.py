@@ -65,10 +65,7 @@ def test_a_damaged_entry_is_made_anew(cache):
     (library,) = libraries(cache)
     content = library.read_bytes()
     for damage in (b"", content[:5000], content[:-1] + bytes([content[-1] ^ 1]), None):
-        if damage is None:
-            library.chmod(0o722)
-        else:
-            library.write_bytes(damage)
+        library.chmod(0o722) if damage is None else library.write_bytes(damage)
         assert run(BUILD, cache) == MADE
         assert [x.read_bytes() for x in libraries(cache)] == [content]
         assert not library.stat().st_mode & 0o022
@@ -77,11 +74,9 @@ def test_a_damaged_entry_is_made_anew(cache):
 
 def test_a_folder_that_others_can_write_is_refused(cache):
     run(BUILD, cache)
-    entry = libraries(cache)
-    native = cache / "gpugrad/native"
-    for folder, shared in (
-        *[(folder, 0o777) for folder in (cache, cache / "gpugrad", native)], (native, 0o1777)
-    ):  # fmt: skip
+    entry, native = libraries(cache), cache / "gpugrad/native"
+    own = cache / "gpugrad"
+    for folder, shared in (cache, 0o777), (own, 0o777), (native, 0o777), (native, 0o1777):
         mode = folder.stat().st_mode
         folder.chmod(shared)
         text = run(BUILD + "print(compiler.folder(), *os.listdir(compiler.folder()))", cache)
@@ -104,8 +99,7 @@ def test_a_folder_in_whose_place_others_can_put_one_is_refused(cache):
     assert str(cache) not in found
     first, second, found = run(code, cache, TMPDIR=str(shared)).splitlines()
     assert second.startswith("None others may write to")
-    assert found == "[]"
-    assert [*shared.iterdir()] == [shared / "gpugrad"]
+    assert (found, [*shared.iterdir()]) == ("[]", [shared / "gpugrad"])
 
 
 def test_a_cache_that_cannot_be_made(cache):
@@ -146,8 +140,7 @@ def test_a_fork_goes_on_by_itself(cache):
         os._exit(answer)
     print(answer, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     """
-    assert run(code, cache).split("\n")[0] == "42 42"
-    assert len(libraries(cache)) == 1
+    assert (run(code, cache).split("\n")[0], len(libraries(cache))) == ("42 42", 1)
 
 
 def test_one_thread_compiles_many_libraries(cache):
@@ -159,8 +152,7 @@ def test_one_thread_compiles_many_libraries(cache):
     time.sleep(0.1)
     print(compiler.build(SOURCE, "answer").wait(30).gg_answer())  # after the thread has ended
     """
-    assert run(code, cache) == f"1\n{[42] * 8}\n42\n"
-    assert len(libraries(cache)) == 9
+    assert (run(code, cache), len(libraries(cache))) == (f"1\n{[42] * 8}\n42\n", 9)
 
 
 def test_an_interpreter_that_ends_leaves_no_half_files(cache):

@@ -59,9 +59,8 @@ def test_bits(calls, lead, dropout_p, is_causal, dtype):
 def test_one_query_one_key_one_feature(is_causal, dtype):
     """Products with one term, one row or one column."""
     for lead, n, m, d, e in product(((), (3, 5)), (1, 3), (1, 9), (1, 4), (1, 3)):
-        compare(
-            ((*lead, n, d), (*lead, m, d), (*lead, m, e), (*lead, n, e)), dtype, is_causal=is_causal
-        )
+        shapes = (*lead, n, d), (*lead, m, d), (*lead, m, e), (*lead, n, e)
+        compare(shapes, dtype, is_causal=is_causal)
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30])

@@ -23,9 +23,8 @@ library = base.wait() if sys.platform != "win32" else None
 pytestmark = pytest.mark.skipif(library is None, reason="there is no C compiler")
 WORK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 RUNS = [library and library.gg_run, library and library.gg_run_short]
-has_processors = pytest.mark.skipif(
-    len(threads.usable_processors()) < 2, reason="there is one processor"
-)
+IS_ALONE = len(threads.usable_processors()) < 2
+has_processors = pytest.mark.skipif(IS_ALONE, reason="there is one processor")
 
 
 @pytest.fixture
@@ -98,12 +97,14 @@ def asked(monkeypatch):
     return watch(monkeypatch, library, "gg_product")
 
 
+LARGE_SIZES = 1, 16, 40, 64, 130, 256, 300
+
+
 @pytest.mark.parametrize("are_small", [False, True])
 def test_the_same_bits_with_and_without_the_library(are_small, number, asked, request, monkeypatch):
     if are_small:
         request.getfixturevalue("small_pieces")
-    sizes = SIZES if are_small else (1, 16, 40, 64, 130, 256, 300)
-    rng = np.random.default_rng(are_small)
+    rng, sizes = np.random.default_rng(are_small), SIZES if are_small else LARGE_SIZES
     for _ in range(400 if are_small else 100):
         x1, x2 = operands(rng, sizes)
         expected = threads.matmul(x1, x2)
@@ -125,8 +126,7 @@ def test_what_is_left_to_numpy(number, small_pieces, asked):
     x1, x2 = np.ones((200, 60), "f"), np.ones((60, 90), "f")
     shifted = np.empty(4 * x1.size + 1, np.uint8)[1:].view("f").reshape(x1.shape)
     shifted[...] = x1
-    swapped = x1.astype(">f4")
-    expected = np.full((200, 90), 60, "f")
+    swapped, expected = x1.astype(">f4"), np.full((200, 90), 60, "f")
     for other in (shifted, swapped, swapped.view("f").byteswap()):
         assert_array_equal(threads.matmul(other, x2), expected)
     assert_array_equal(threads.matmul(x1, x2, np.zeros((200, 90))), expected)
@@ -148,12 +148,11 @@ def test_errors_are_reported_as_by_numpy(number):
 
 @pytest.mark.parametrize("run_pieces", RUNS)
 def test_all_pieces_once(run_pieces, several):
-    for pieces in (0, 1, 2, 3, 100, 1000):
-        for pause in (0, 1e-3):  # in which the other threads fall asleep
-            done = []
-            time.sleep(pause)
-            in_pieces(done.append, pieces, run_pieces)
-            assert sorted(done) == [*range(pieces)]
+    for pieces, pause in product((0, 1, 2, 3, 100, 1000), (0, 1e-3)):
+        done = []
+        time.sleep(pause)  # the other threads fall asleep in 1e-3 seconds
+        in_pieces(done.append, pieces, run_pieces)
+        assert sorted(done) == [*range(pieces)]
 
 
 @has_processors
@@ -289,8 +288,7 @@ def test_threads_end_and_sleep(set_number, number):
 
 
 def test_ctrl_c_ends_a_long_product(number, timer, monkeypatch):
-    x = np.ones((2200, 2200), "f")
-    calls = watch(monkeypatch, library, "gg_product", timer)
+    x, calls = np.ones((2200, 2200), "f"), watch(monkeypatch, library, "gg_product", timer)
     with pytest.raises(Interrupted):
         threads.matmul(x, x + 1)
     assert len(calls) == 1  # of several

@@ -112,12 +112,8 @@ def test_memory_of_any_order(kind, length):
     args = arguments(kind, (length, 3, 5, 6))
     g = values((3, length, 6), np.float32, "ordinary", 7).swapaxes(0, 1)
     for i, arg in enumerate(args):
-        for other in (
-            arg.copy("F"),
-            np.repeat(arg, 2, -1)[..., ::2],
-            np.repeat(arg.T, 2, -1)[..., ::2].T,  # flattened, its transpose is a view
-            arg[::-1].copy()[::-1],
-        ):
+        turned = np.repeat(arg.T, 2, -1)[..., ::2].T  # flattened, its transpose is a view
+        for other in arg.copy("F"), np.repeat(arg, 2, -1)[..., ::2], turned, arg[::-1].copy()[::-1]:
             compare(kind, [*args[:i], other, *args[i + 1 :]], [[g]], False, may_decline=True)
 
 
@@ -167,8 +163,7 @@ def test_ctrl_c_ends_a_long_sequence(number, timer, monkeypatch):
 
 
 def test_other_threads_of_python_go_on_meanwhile(monkeypatch):
-    began, ended = threading.Event(), threading.Event()
-    run_kernel = threads.run_kernel
+    began, ended, run_kernel = threading.Event(), threading.Event(), threads.run_kernel
 
     def signalled(*args):
         began.set()

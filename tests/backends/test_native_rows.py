@@ -26,8 +26,7 @@ from gpugrad.ops import normalization
 pytestmark = needs_library
 LENGTHS = [*range(1, 40), *range(56, 300, 9), 127, 128, 129, 130, 136, 255, 256, 257, 264]
 LENGTHS += [300, 512, 784, 1000, 1024, 1025, 4096, 10007]
-DTYPES = np.float32, np.float64
-KINDS = "ordinary", "some special", "zeros"
+DTYPES, KINDS = (np.float32, np.float64), ("ordinary", "some special", "zeros")
 
 
 def values(shape, dtype, kind, seed):
@@ -182,21 +181,28 @@ def test_softmax(call, dtype, kind):
         check_twin(call.op, "x", g, check_twin(call.op, "forward", x, -1), -1)
 
 
+each_choice = pytest.mark.parametrize("parameters", ["weight and bias", "weight", "bias", ""])
+WANTED = (True, True, True), (True, False, False), (False, True, True)
+
+
+def given_to_norm(parameters, shape, of_parameters, dtype, kind):
+    """An input, a cotangent, a weight and a bias; those not in ``parameters`` are None."""
+    shapes = zip(("x", "g", "weight", "bias"), [shape] * 2 + [of_parameters] * 2, strict=True)
+    made = [(name, values(s, dtype, kind, seed)) for seed, (name, s) in enumerate(shapes)]
+    return [x if name in f"x g {parameters}" else None for name, x in made]
+
+
 @each_kind
-@pytest.mark.parametrize("parameters", ["weight and bias", "weight", "bias", ""])
+@each_choice
 def test_layer_norm_and_rms_norm(parameters, dtype, kind):
     layer, rms = normalization.layer_norm.op, normalization.rms_norm.op
     for shape in islice(shapes_of_rows(), "weight" in parameters, None, 2):
-        x, g = (values(shape, dtype, kind, seed) for seed in (0, 1))
-        weight, bias = (
-            values(shape[1:], dtype, kind, seed) if name in parameters else None
-            for seed, name in enumerate(("weight", "bias"), 2)
-        )  # fmt: skip
+        x, g, weight, bias = given_to_norm(parameters, shape, shape[1:], dtype, kind)
         check_twin(layer, "forward", x, weight, bias, ndim=1, eps=1e-5)
         if bias is not None:  # which only that depends on
             continue
         check_twin(rms, "forward", x, weight, ndim=1, eps=None)
-        for wanted in ((True, True, True), (True, False, False), (False, True, True)):
+        for wanted in WANTED:
             check_twin(layer, "joint", g, x, weight, wanted, 1, 1e-5)
             check_twin(rms, "joint", g, x, weight, wanted[:2], 1, None)
 
@@ -209,25 +215,20 @@ CHANNELS = [
 
 
 @each_kind
-@pytest.mark.parametrize("parameters", ["weight and bias", "weight", "bias", ""])
+@each_choice
 def test_group_norm_and_batch_norm(parameters, dtype, kind):
     group, batch = normalization.group_norm.op, normalization.batch_norm.op
+    by_statistics = normalization._by_statistics.op
     for shape, groups in CHANNELS:
-        x, g = (values(shape, dtype, kind, seed) for seed in (0, 1))
-        weight, bias = (
-            values(shape[1:2], dtype, kind, seed) if name in parameters else None
-            for seed, name in enumerate(("weight", "bias"), 2)
-        )  # fmt: skip
+        x, g, weight, bias = given_to_norm(parameters, shape, shape[1:2], dtype, kind)
         check_twin(group, "forward", x, weight, bias, groups=groups)
         if shape[1] > 1:  # the sum of one channel is left to NumPy
             check_twin(batch, "forward", x, weight, bias)
         if len(shape) > 2:
             mean, var = values(shape[1:2], dtype, kind, 4), np.arange(1, shape[1] + 1, dtype=dtype)
             given = x, mean, var, weight, bias
-            check_twin(
-                normalization._by_statistics.op, "forward", *given, may_decline=True, eps=1e-5
-            )
-        for wanted in ((True, True, True), (True, False, False), (False, True, True)):
+            check_twin(by_statistics, "forward", *given, may_decline=True, eps=1e-5)
+        for wanted in WANTED:
             check_twin(group, "joint", g, x, weight, wanted, groups, 1e-5)
             if shape[1] > 1:
                 check_twin(batch, "joint", [g, None, None], x, weight, wanted, 1e-5)
@@ -237,15 +238,12 @@ def test_group_norm_and_batch_norm(parameters, dtype, kind):
         assert twin(xp, g_of, x, weight, wanted, 1e-5) is NotImplemented
 
 
-@pytest.mark.parametrize(
-    "layer, shape, name",
-    [
-        (nn.BatchNorm1d(70), (40, 70), "batch_norm_columns"),
-        (nn.BatchNorm2d(6), (4, 6, 20, 20), "batch_norm"),
-        (nn.GroupNorm(2, 6), (4, 6, 20, 20), "group_norm"),
-        (nn.InstanceNorm1d(6), (4, 6, 200), "group_norm"),
-    ],
-)
+@pytest.mark.parametrize("layer, shape, name", [
+    (nn.BatchNorm1d(70), (40, 70), "batch_norm_columns"),
+    (nn.BatchNorm2d(6), (4, 6, 20, 20), "batch_norm"),
+    (nn.GroupNorm(2, 6), (4, 6, 20, 20), "group_norm"),
+    (nn.InstanceNorm1d(6), (4, 6, 200), "group_norm"),
+])  # fmt: skip
 def test_layers_of_channels_use_kernels(layer, shape, name, monkeypatch):
     calls = [calls_of(monkeypatch, kernel) for kernel in (name, f"{name}_vjp")]
     step = gg.compile(lambda x: (layer(x) ** 3).sum().backward())
@@ -289,10 +287,10 @@ def test_a_compiled_cross_entropy_is_one_call_with_its_gradient(reduction, ignor
     x = gg.tensor(values((50, 7), np.float32, "ordinary", 0), requires_grad=True)
     labels = gg.asarray(np.arange(50) % 7)
 
+    options = {"reduction": reduction, "ignore_index": ignored}
+
     def f(labels):
-        loss = gg.nn.functional.cross_entropy(
-            x * 2, labels, reduction=reduction, ignore_index=ignored
-        )
+        loss = gg.nn.functional.cross_entropy(x * 2, labels, **options)
         x.grad = None
         loss.backward()
         return loss.detach()
@@ -346,8 +344,7 @@ def test_a_limit_by_threadpoolctl(limit, number, monkeypatch):
     threadpoolctl = pytest.importorskip("threadpoolctl")
     if not threads._blas.is_known or threads._blas.first == 1:
         pytest.skip("the limit makes no difference")
-    x = np.ones((300, 1024), np.float32)
-    calls = calls_of(monkeypatch, "sum")
+    x, calls = np.ones((300, 1024), np.float32), calls_of(monkeypatch, "sum")
     with threadpoolctl.threadpool_limits(limit):
         assert (threads.get_num_threads() == 1) is (limit == 1)
         assert_same(xp.sum(x, axis=1), np.add.reduce(x, 1))

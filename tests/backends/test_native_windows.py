@@ -73,8 +73,8 @@ def test_special_values(names, special):
     largest, places = go_through(x, (2, 2))
     assert names().count("tile_maxima") == np.isinf(special)
     tiles = x[:, :, :8, :10].reshape(3, 4, 4, 2, 5, 2).swapaxes(3, 4).reshape(*largest.shape, 4)
-    assert_array_equal = np.testing.assert_array_equal
-    assert_array_equal(np.take_along_axis(tiles, places[..., None], -1)[..., 0], largest)
+    taken = np.take_along_axis(tiles, places[..., None], -1)[..., 0]
+    np.testing.assert_array_equal(taken, largest)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -112,8 +112,7 @@ def test_places_outside_of_tiles_and_of_other_dtypes(names, dtype, kernels):
     values = np.ones((2, 5, 9), "float32")
     places = np.resize(np.arange(-2, 6), values.shape).astype(dtype)
     out = same("put_in_windows", values, places, shape=(10, 18), size=(2, 2), stride=2)
-    assert out.sum() == ((places >= 0) & (places < 4)).sum()
-    assert names() == kernels
+    assert (out.sum(), names()) == (((places >= 0) & (places < 4)).sum(), kernels)
 
 
 def test_many_planes_and_threads(names):
@@ -198,9 +197,8 @@ def test_special_values_in_convolution(special, groups):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_one_channel_one_window_one_filter(dtype):
     """Products with one term, one row or one column."""
-    numbers = product((1, 3), (1, 2), ((3, 3), (5, 4)), ((1, 1), (3, 3)))
-    for channels, filters, lengths, size in numbers:
-        compare(*operands(3, channels, filters, lengths, size, dtype=dtype))
+    for given in product((1, 3), (1, 2), ((3, 3), (5, 4)), ((1, 1), (3, 3))):
+        compare(*operands(3, *given, dtype=dtype))
 
 
 def test_convolution_of_other_arrays(are_done):

@@ -201,11 +201,11 @@ print(gg.get_num_threads(), threads._threads.number, threads._blas.usual, thread
         assert (number, own) == (processors, processors if int(usual) > 1 else "None")
 
 
+EITHER = pytest.param(True, marks=needs_compiler), pytest.param(False, marks=pytest.mark.slow)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
-@pytest.mark.parametrize(
-    "has_library",
-    [pytest.param(True, marks=needs_compiler), pytest.param(False, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("has_library", EITHER)
 def test_after_a_fork(has_library):
     text = f"""
 base.wait()
@@ -262,8 +262,7 @@ def test_where_no_thread_can_start_nothing_is_held(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    pool = threads._Threads(3)
-    held = set()  # which a weak reference can follow
+    pool, held = threads._Threads(3), set()  # which a weak reference can follow
     reference = weakref.ref(held)
     assert pool.run(lambda item: item[1], [(held, 1), (held, 2), (held, 3)]) == [1, 2, 3]
     del held
@@ -336,8 +335,7 @@ def test_settings_of_numpy_hold_in_all_threads(number):
 ], ids=["product", "items"])  # fmt: skip
 def test_an_interrupt_anywhere(call, number, small_pieces):
     gg.set_num_threads(2)
-    expected = call()
-    number = 1
+    expected, number = call(), 1
     while interrupted(call, number) is not None:
         assert blas.get() == blas.usual
         assert not threads._threads.busy.locked()
