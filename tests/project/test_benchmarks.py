@@ -22,10 +22,8 @@ def on_the_path(monkeypatch):
 
 
 def test_every_op_has_a_sample_of_a_given_size():
-    cases = {case.op: case for case in CASES if case.torch}
-    for name, checked in every(cases):
+    for case, checked in every([case for case in CASES if case.torch]):
         with checked:
-            case = cases[name]
             sample = case.at_size(10)
             given = sample.arrays("float32")
             outputs = case(given, sample.static)
@@ -133,11 +131,9 @@ def test_bounds_tables_and_pictures(name, slower, tmp_path, monkeypatch, capsys)
 class TestOnGPU:
     """The scripts in benchmarks/gpu; their CUDA form runs on the stand-in for CuPy."""
 
-    @pytest.mark.parametrize("name, least", [
-        ("ops", 4), ("gemm", 4), ("mlp", 4), ("models", 4), ("layers", 18),
-    ])  # fmt: skip
-    def test_all_cases_are_measured(self, name, least, tmp_path):
-        script = ROOT / f"benchmarks/gpu/{name}.py"
+    @pytest.mark.parametrize("name", "ops gemm mlp models layers".split())
+    def test_all_cases_are_measured(self, name, tmp_path):
+        script, least = ROOT / f"benchmarks/gpu/{name}.py", 18 if name == "layers" else 4
         pytest.importorskip("matplotlib")
         files = "--json", tmp_path / "results.json", "--plot", tmp_path / "plot.png"
         done = run(script, "--short", *files, stand_in=True, **HIDDEN)
@@ -173,9 +169,8 @@ class TestOnGPU:
         import timing
 
         done, path = [], tmp_path / "results.json"
-        options = SimpleNamespace(
-            device="cpu", short=True, full=False, libraries=["gpugrad"], minutes=9, json=path
-        )
+        options = SimpleNamespace(device="cpu", short=True, full=False, minutes=9, json=path)
+        options.libraries = ["gpugrad"]
 
         def written():
             rows = json.loads(path.read_text())["rows"] if path.exists() else []

@@ -7,6 +7,7 @@ import ctypes
 import re
 import shutil
 import subprocess
+from functools import partial
 
 import fixed_point
 import hidden_markov
@@ -115,9 +116,7 @@ class TestPINN:
         params = problem.params
 
         def at_a_point(t, x):
-            def u(t, x):
-                return problem.solution(params, t, x)
-
+            u = partial(problem.solution, params)
             u_x, nu = gg.grad(u, 1), problem.viscosity
             return gg.grad(u)(t, x) + u(t, x) * u_x(t, x) - nu * gg.grad(u_x, 1)(t, x)
 
@@ -125,9 +124,8 @@ class TestPINN:
         assert_allclose(r.numpy(), gg.vmap(at_a_point)(*problem.points).numpy(), rtol=1e-10)
         theta = pinn.flat(params)
         step = gg.asarray(1e-6 * np.random.default_rng(0).standard_normal(theta.size))
-        up, down = (
-            problem.residual(pinn.like(params, theta + s * step), *problem.points) for s in (1, -1)
-        )
+        sides = [pinn.like(params, place) for place in (theta + step, theta - step)]
+        up, down = (problem.residual(side, *problem.points) for side in sides)
         assert_allclose((rows @ step).numpy(), ((up - down) / 2).numpy(), rtol=1e-6, atol=1e-12)
 
 
@@ -169,8 +167,7 @@ class TestFixedPoint:
         text = run_program("fixed_point", "--steps", 1, cwd=tmp_path)
         rows = re.findall(rf"^{rf' +({NUMBER})' * 4}$", text, re.MULTILINE)
         at, values, slopes, curvatures = np.array(rows, dtype=float).T
-        assert abs(slopes[-1]) < 1e-6
-        assert curvatures[-1] > 0
+        assert abs(slopes[-1]) < 1e-6 < curvatures[-1]
         assert values[-1] < values[0]
         assert abs(slopes[-2] / (at[-2] - at[-1]) / curvatures[-1] - 1) < 0.05
         assert number_after("\n1000 steps", text) < 1e-3  # close to the implicit gradient
@@ -214,7 +211,6 @@ class TestRawKernel:
         compiler = shutil.which("c++")
         if not compiler:
             pytest.skip("no C++ compiler")
-        ctype = raw_kernel.TYPES[kind]
         source = f"""
             #include <cmath>
             using std::exp;
@@ -223,7 +219,7 @@ class TestRawKernel:
             struct Place {{ int x; }};
             Place blockDim = {{1}}, gridDim = {{1}}, blockIdx = {{0}}, threadIdx = {{0}};
             {raw_kernel.SOURCE}
-            typedef {ctype} T;
+            typedef {raw_kernel.TYPES[kind]} T;
             extern "C" void forward(const T* x, T* y, long long n) {{ mish(x, y, n); }}
             extern "C" void backward(const T* v, const T* x, T* y, long long n)
             {{ mish_backward(v, x, y, n); }}
@@ -231,8 +227,7 @@ class TestRawKernel:
         (tmp_path / "mish.cpp").write_text(source)
         command = [compiler, "-O1", "-shared", "-fPIC", "-o", "mish.so", "mish.cpp"]
         subprocess.run(command, cwd=tmp_path, check=True)
-        library = ctypes.CDLL(str(tmp_path / "mish.so"))
-        x = self.x.astype(kind)
+        library, x = ctypes.CDLL(str(tmp_path / "mish.so")), self.x.astype(kind)
         v = np.random.default_rng(0).standard_normal(len(x)).astype(kind)
         y, slope, n = np.empty_like(x), np.empty_like(x), ctypes.c_longlong(len(x))
         library.forward(x.ctypes, y.ctypes, n)

@@ -14,14 +14,12 @@ import matplotlib.pyplot as plt
 import pytest
 from stand_in import ROOT, run
 
-DOCS = ROOT / "docs"
-SITE = "https://gpugrad.github.io/gpugrad/"
+DOCS, SITE = ROOT / "docs", "https://gpugrad.github.io/gpugrad/"
 REPOSITORY = "https://github.com/gpugrad/gpugrad/blob/main/"
 RAW = "https://raw.githubusercontent.com/gpugrad/gpugrad/main/"
 # What the build writes beside the pages.
-WRITTEN = {
-    DOCS / "development" / f"{name}.md" for name in "architecture changelog contributing".split()
-}
+NAMES = "architecture", "changelog", "contributing"
+WRITTEN = {DOCS / "development" / f"{name}.md" for name in NAMES}
 PAGES = sorted({*DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb")} - WRITTEN)
 PAGES = [ROOT / "README.md", *(p for p in PAGES if ".ipynb_checkpoints" not in p.parts)]
 
@@ -79,11 +77,13 @@ def test_each_program_of_the_readme_runs_by_itself(number, tmp_path):
     assert not done.returncode, done.stderr
 
 
+def prose(path):
+    """The text without its programs."""
+    return re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL)
+
+
 def links(page):
-    if page.suffix == ".ipynb":
-        text = cells(page, "markdown")
-    else:
-        text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    text = cells(page, "markdown") if page.suffix == ".ipynb" else prose(page)
     return re.findall(r"\]\(<?([^)>\s]+)|(?:src|srcset|href)=\"([^\"]+)\"", text)
 
 
@@ -126,11 +126,10 @@ def test_the_architecture_names_every_folder():
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_names_in_the_pages_for_developers_are_in_the_code(page):
     """Those with a dot or a leading underscore; others may belong to an example."""
-    text = re.sub(r"```.*?```", "", ROOT.joinpath(page).read_text("utf-8"), flags=re.DOTALL)
     files = [p for part in ("gpugrad", "tests") for p in ROOT.glob(f"{part}/**/*.*")]
     sources = [p.read_text("utf-8") for p in files if p.suffix in (".py", ".c", ".cu", ".cuh")]
     known = {*re.findall(r"\w+", " ".join([*map(str, files), *sources]))}
-    spans = re.findall(r"`([^`\s]+)`", text)
+    spans = re.findall(r"`([^`\s]+)`", prose(ROOT / page))
     names = {name for span in spans for name in re.findall(r"\b_\w+|\w+(?:\.\w+)+", span)}
     assert not [name for name in sorted(names) if not {*name.split(".")} <= known]
 

@@ -22,9 +22,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SITE = Path(os.environ.get("DOCS_SITE") or ROOT / "build" / "docs")
-needs_site = pytest.mark.skipif(
-    "DOCS_SITE" not in os.environ and not SITE.exists(), reason="the site was not built"
-)
+IS_BUILT = "DOCS_SITE" in os.environ or SITE.exists()
+needs_site = pytest.mark.skipif(not IS_BUILT, reason="the site was not built")
 
 # What users type, and the pages that answer it; one of them must come first.
 QUERIES = {
@@ -126,13 +125,10 @@ def test_each_internal_link_leads_somewhere():
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
-            target = path
-            if parts.path:
-                target = Path(os.path.normpath(path.parent / unquote(parts.path)))
-            place = unquote(parts.fragment)
-            if not target.exists() or (
-                place and target in pages and place not in pages[target].places
-            ):
+            there = Path(os.path.normpath(path.parent / unquote(parts.path)))
+            target, place = there if parts.path else path, unquote(parts.fragment)
+            known = pages[target].places if target in pages else {place}
+            if not target.exists() or (place and place not in known):
                 dead.append(f"{path.relative_to(SITE)}: {link}")
     assert not dead, "\n".join(dead)
 

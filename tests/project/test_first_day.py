@@ -7,6 +7,7 @@ compared with PyTorch elsewhere.
 
 import copy
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -395,9 +396,8 @@ def test_a_variational_autoencoder():
 
 def test_a_generator_and_its_critic():
     generator, critic = nn.Linear(1, 1), nn.MLP(1, [16, 1])
-    first, second = (
-        optim.Adam(m.parameters(), lr=0.01, betas=(0.5, 0.9)) for m in (generator, critic)
-    )
+    adam = partial(optim.Adam, lr=0.01, betas=(0.5, 0.9))
+    first, second = adam(generator.parameters()), adam(critic.parameters())
     bce, ones = F.binary_cross_entropy_with_logits, gg.ones((32, 1))
     is_real = gg.concat([ones, 0 * ones])
     for _ in range(100):
@@ -432,9 +432,8 @@ class TinyGPT(nn.Module):
     def __init__(self, tokens, length, width=16):
         super().__init__()
         self.token, self.place = nn.Embedding(tokens, width), nn.Embedding(length, width)
-        layer = nn.TransformerEncoderLayer(
-            width, 2, 2 * width, dropout=0.0, batch_first=True, norm_first=True
-        )
+        options = {"dropout": 0.0, "batch_first": True, "norm_first": True}
+        layer = nn.TransformerEncoderLayer(width, 2, 2 * width, **options)
         self.blocks = nn.TransformerEncoder(layer, num_layers=1)
         self.head = nn.Linear(width, tokens)
 

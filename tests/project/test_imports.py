@@ -121,10 +121,8 @@ def graph():
     An import from a module in a package counts for that module alone, although Python loads
     the package's ``__init__`` before it.
     """
-    return {
-        module_of(p): {x for _, x in imports(p, for_checkers=False) if x.split(".")[0] == "gpugrad"}
-        for p in MODULES
-    }
+    found = {module_of(p): imports(p, for_checkers=False) for p in MODULES}
+    return {p: {x for _, x in xs if x.split(".")[0] == "gpugrad"} for p, xs in found.items()}
 
 
 def test_no_modules_import_each_other():
@@ -159,10 +157,9 @@ def test_the_reader_of_imports_sees_imports_by_string():
 
 def test_modules_do_not_reach_the_package_while_they_are_imported():
     """The package is `call.namespace`, for rules that run on Tensors; it is installed last."""
-    for path in MODULES:
-        for statement in parsed(path).body:
-            if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
-                assert "call.namespace" not in ast.unparse(statement), f"{path}:{statement.lineno}"
+    for path, statement in ((p, s) for p in MODULES for s in parsed(p).body):
+        if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            assert "call.namespace" not in ast.unparse(statement), f"{path}:{statement.lineno}"
 
 
 def test_imports_by_a_computed_name():

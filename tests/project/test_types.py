@@ -241,8 +241,8 @@ def project(tmp_path_factory):
 def mypy(project):
     """Return the errors of mypy: files, line numbers and messages."""
     options = "--config-file= --strict --follow-imports=silent --output=json --cache-dir=cache"
-    words = f"-m mypy {options} right.py wrong.py"
-    result = run(*words.split(), cwd=project, MYPYPATH=str(ROOT.parent))
+    words = f"-m mypy {options} right.py wrong.py".split()
+    result = run(*words, cwd=project, MYPYPATH=str(ROOT.parent))
     assert not result.stderr
     found = map(json.loads, result.stdout.splitlines())
     return [(e["file"], e["line"], e["message"]) for e in found if e["severity"] == "error"]
@@ -252,8 +252,7 @@ def pyright(project):
     """Return the errors of pyright in the same way."""
     settings = {"include": ["."], "extraPaths": [str(ROOT.parent)]}
     (project / "pyrightconfig.json").write_text(json.dumps(settings))
-    options = "--outputjson", f"--pythonpath={sys.executable}"
-    result = run("-m", "pyright", *options, cwd=project)
+    result = run("-m", "pyright", "--outputjson", f"--pythonpath={sys.executable}", cwd=project)
     found = [e for e in json.loads(result.stdout)["generalDiagnostics"] if e["severity"] == "error"]
     lines = [e["range"]["start"]["line"] + 1 for e in found]
     return [(Path(e["file"]).name, i, e["message"]) for e, i in zip(found, lines, strict=True)]
