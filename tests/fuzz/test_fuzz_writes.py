@@ -183,17 +183,15 @@ UNARY = {
 }  # fmt: skip
 VIEWS = {
     "detach": (gg.Tensor.detach, lambda at: at),
-    "x[...]": (lambda x: x[...], lambda at: at),
-    "x[1:]": (lambda x: x[1:], lambda at: at[1:]),
+    "x[...]": (lambda x: x[...], lambda at: at), "x[1:]": (lambda x: x[1:], lambda at: at[1:]),
     "x[::-2]": (lambda x: x[::-2], lambda at: at[::-2]),
-    "x[0]": (lambda x: x[0], lambda at: at[0]),
-    "x[0:1]": (lambda x: x[0:1], lambda at: at[0:1]),
+    "x[0]": (lambda x: x[0], lambda at: at[0]), "x[0:1]": (lambda x: x[0:1], lambda at: at[0:1]),
     "permuted": (lambda x: gg.permute_dims(x, range(x.ndim)[::-1]), np.transpose),
     "flattened": (lambda x: x.reshape(-1), lambda at: at.reshape(-1)),
     "column": (lambda x: x.reshape((-1, 1)), lambda at: at.reshape((-1, 1))),
     "real": (gg.real, lambda at: at),
     "astype": (lambda x: gg.astype(x, gg.float64, copy=False), lambda at: at),
-}
+}  # fmt: skip
 BINARY = {
     "x + y": lambda x, y: x + y,
     "x * y": lambda x, y: x * y,
