@@ -425,6 +425,8 @@ class Reach:
         if (values := getattr(x, "__dict__", None)) is not None:
             self.guard(Cell("attr", x, "__dict__"), values)
             self._items(values, True)
+        if len({*slots_of(type(x))}) < len(slots_of(type(x))):
+            self._refuse(f"it names {_a(x)}, two of whose classes have the same slot")
         for name in slots_of(type(x)):
             if _is(x, Tensor) and name in Tensor.__slots__:
                 continue

@@ -110,3 +110,25 @@ uses("settings_that_are_a_module",
      lambda s: setattr(s.settings, "scale", True))  # fmt: skip
 uses("a_module_with_a_getattr", lambda x, module: x * module.k, with_a_getattr,
      lambda module: module.table.update(k=3.0), *puts("k", 5.0))  # fmt: skip
+
+
+class WithSlot:
+    __slots__ = ("k",)
+
+
+class WithSlotOfTheSameName(WithSlot):
+    __slots__ = ("k",)
+
+    def hidden(self):
+        return super().k
+
+
+def with_hidden_slot():
+    found = WithSlotOfTheSameName()
+    found.k = 1.0
+    WithSlot.k.__set__(found, 2.0)
+    return found
+
+
+uses("a_slot_that_another_one_hides", lambda x, thing: x * thing.hidden(), with_hidden_slot,
+     lambda thing: WithSlot.k.__set__(thing, 5.0))  # fmt: skip
