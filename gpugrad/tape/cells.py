@@ -20,6 +20,7 @@ from typing import Any
 
 from ..autograd.graph import Leaf
 from ..backends import backend_of, namespace_of
+from ..nn.module import Module, Parameter
 
 # `same` compares values of these types, but not of subclasses, which may have attributes.
 SIMPLE = (bool, int, float, complex, str, bytes, type(None), range, slice, types.EllipsisType)
@@ -136,10 +137,21 @@ def _is_missing(cell):
     return False
 
 
+def _members(module):
+    """The attributes of a module that are modules or parameters, or lists or dicts of such."""
+    found = []
+    for name, x in vars(module).items():
+        items = x.values() if type(x) is dict else x if type(x) is list else ()
+        if isinstance(next(iter(items), x), (Module, Parameter)):
+            found.append((name, id(x)))
+    return found
+
+
 content_of = {
     "array": _content_of,
     "keys": keys_of,
     "len": len,
+    "members": _members,
     "names": list,  # of attributes, in their order
     "missing": _is_missing,
     # The number of calls of `register` of any abstract class, on which `isinstance` depends.

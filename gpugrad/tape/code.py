@@ -16,7 +16,7 @@ _EXACT = {
     "memoryview", "bytes", "bytearray", "frombuffer", "hashlib", "zlib", "struct", "ctypes", "json",
     "statistics", "ldexp", "Decimal",
 }  # fmt: skip
-_IDENTITY = {"id", "is_", "is_not"}
+_IDENTITY = {"id", "is_", "is_not", "index", "count", "remove"}
 _CHANGING = {  # methods of containers, and functions
     "add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft", "remove",
     "setattr", "setdefault", "update",
@@ -74,6 +74,7 @@ def facts_of(code):
         is_base = found[k + 1 : k + 2] and found[k + 1].opname in ("LOAD_ATTR", "LOAD_METHOD")
         if (is_global or i.opname == "LOAD_ATTR") and not (is_called or is_base):
             passed.add(i.argval)
+        asks_identity |= i.opname == "CONTAINS_OP"
         asks_identity |= i.opname == "IS_OP" and found[k - 1].opname != "LOAD_CONST"
         if i.opname == "IMPORT_NAME":
             imports.append((found[k - 2].argval, i.argval, found[k - 1].argval or ()))
@@ -81,7 +82,9 @@ def facts_of(code):
             writes |= "DEREF" not in i.opname or i.argval in code.co_freevars
         if i.argval == "ndarray":
             asks_types |= found[k + 1].opname in ("LOAD_ATTR", "LOAD_METHOD")
-        if is_global and i.argval == "getattr":
+        if i.argval == "getattr" and not is_global:  # an attribute, or something imported
+            computes_names |= i.opname != "LOAD_CONST"
+        elif is_global and i.argval == "getattr":
             end = next((n for n, x in enumerate(found[k:], k) if x.opname in _CALLS), len(found))
             call = found[end] if end < len(found) else None
             computes_names |= not _gives_name(found[k + 1 : end], call)

@@ -17,7 +17,7 @@ import sys
 import types
 import typing
 import weakref
-from collections import defaultdict, deque, namedtuple
+from collections import Counter, defaultdict, deque, namedtuple
 from contextlib import suppress
 
 from .._tensor import Tensor
@@ -177,13 +177,29 @@ class Reach:
                 return why
         return None
 
-    def found_by(self, names):
-        """The guards that matter to code with these names, and the ids of what it may read."""
+    def found_by(self, names, walks_modules):
+        """The guards that matter to code with these names, and the ids of what it may read.
+
+        walks_modules: whether it has gpugrad look for modules and parameters in attributes.
+        """
         if not _READING.isdisjoint(names):
             return [*self.guards], {*self.seen}
         _, found = self._reached(names)
         pairs = zip(self.guards, self._origins, strict=True)
-        return [x for x, (at, k) in pairs if at in found and (k is None or k in names)], found
+        guards = [x for x, (at, k) in pairs if at in found and (k is None or k in names)]
+        if walks_modules:
+            modules = [x for k, x in self.seen.items() if k in found and _is(x, Module)]
+            guards += [(x, content_of["members"](x), "members") for x in modules]
+        return guards, found
+
+    def has_cells(self, values):
+        """Whether each of these tensors and tuples of tensors is only found in cells, and what is
+        in a tuple only there."""
+        edges = Counter(x for found in self._edges.values() for x, *_ in found)
+        cells = Counter(id(value) for _, value, how in self.guards if how == "same")
+        members = [x for value in values if type(value) is tuple for x in value]
+        only_there = all(edges[id(x)] == 1 for x in members)
+        return only_there and all(edges[id(x)] == cells[id(x)] for x in values)
 
     def _reached(self, names):
         """The ids of what code with these names finds, and of what libraries find for it too."""
@@ -342,7 +358,8 @@ class Reach:
                 self._items(getattr(x, "__dict__", {}), True)
                 self._walk(kind)
         elif _is(x, types.BuiltinFunctionType):
-            self.reads_outside |= x is getattr
+            self.reads_outside |= x is getattr or x is vars
+            self.asks_identity |= x is id or x is operator.is_ or x is operator.is_not
             if not _is(x.__self__, types.ModuleType):
                 self._walk(x.__self__)
             # PyTorch's random functions are let pass: two recordings of them would differ.
@@ -513,7 +530,9 @@ class Reach:
 
         The `Witness` sees that function when it runs.
         """
+        self.reads_outside |= value is operator.attrgetter or value is operator.methodcaller
         is_called = _is(value, types.BuiltinFunctionType) and name not in self.passed
+        is_called = is_called and name == value.__name__
         if is_called and (_is(value.__self__, types.ModuleType) or not computes(value)):
             self.guard(cell, value, name=name)
         else:

@@ -163,7 +163,8 @@ class _Recording:
             computes_names = reach.reads_outside or any(x.computes_names for x in facts)
             recorder.stop(reach.refusal(names, computes_names))
             if not (computes_names or any(x.computes_names for x in others)):
-                self.guards, self.read = reach.found_by(names.union(*[x.names for x in others]))
+                names = names.union(*[x.names for x in others])
+                self.guards, self.read = reach.found_by(names, witness.walks_modules())
             self._read_named()
             if thread.recording is not was_recording:
                 recorder.stop("it switches the recording of gradients")

@@ -12,6 +12,7 @@ from ..autograd.graph import Leaf, Node, watched
 from ..optim.optimizer import Optimizer, ParameterState
 from .cells import ABSENT, SIMPLE, Cell, can_vary, hold, same
 from .code import facts_of
+from .libraries import is_own, module_of
 from .numbers import Number
 from .reach import OF_SCHEDULES, Reach, first_change
 from .tape import Input
@@ -248,7 +249,7 @@ class Stage:
             return
         stop = self.recorder.stop
         self.rebound, self.gradients, self.changed, self.skips = [], [], [], []
-        self.replaced = {}
+        self.replaced, self.befores = {}, []
         for node, had_watch in self.nodes:
             if node.watch is not None:
                 node.watch.hooks.pop(id(self), None)
@@ -348,11 +349,16 @@ class Stage:
 
     def _is_replaced(self, place, before, now):
         """Whether a place has new tensors instead of others; see `replaced`."""
+        # A method of the program that sets an item would get what it has made of it already.
+        kinds = type(place.container).__mro__ if place.kind != "attr" else ()
+        if any({"__setitem__", "__setattr__"} & {*vars(x)} for x in kinds if is_own(module_of(x))):
+            return False
         old, new = tensors_in(before), tensors_in(now)
         known = self.originals.keys() - self.arguments.keys()
         is_new = len(old) == len(new) > 0 and known.isdisjoint(map(id, new))
         if is_new and known.issuperset(map(id, old)):
             self.replaced[place.kind, id(place.container), place.key] = place, old, new
+            self.befores.append(before)
             return True
         return False
 
@@ -366,6 +372,7 @@ class Stage:
         old = [x for _, found, _ in self.replaced.values() for x in found]
         ids, changed = {*map(id, old)}, [*self.rebound, *self.gradients]
         is_own = len(ids) == len(old) and ids.isdisjoint(id(x) for x, *_ in changed)
+        is_own = is_own and self.reach.has_cells(self.befores)
         kept = []
         for guard in guards:
             place, value, how = guard

@@ -23,6 +23,7 @@ _QUIET = (
     "gpugrad.backends.cupy.", "gpugrad.backends.native.", "gpugrad.kernels.cuda.", "gpugrad.tape.",
     "gpugrad.tools.observing",
 )  # fmt: skip
+_WALKS = "Module._own_parameters", "Module.named_children", "_check_nothing_hidden"
 _RESTORING = ("errstate.", "cached_property.")
 _STEPS = {"step", "_follow_groups", "zero_grad", "unscale_", "step_unless"}
 # Functions that read or change something which a program does not; those of ``os`` read the
@@ -105,6 +106,11 @@ class Witness:
         """The `Facts` of the program's own code that has run, and of the library code it called."""
         own = [facts_of(x.code) for x in self.codes.values() if x.is_own]
         return own, [*map(facts_of, self.called.values())]
+
+    def walks_modules(self):
+        """Whether gpugrad has looked for modules or parameters in the attributes of modules."""
+        names = [x.code.co_qualname for x in self.codes.values() if x.is_inside]
+        return any(name.startswith(_WALKS) for name in names)
 
     def _hook(self):
         codes, called, own = self.codes, self.called, self._own

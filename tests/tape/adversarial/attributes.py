@@ -1,5 +1,6 @@
 """Attributes of all kinds of objects: their order, new ones, and special ones of classes."""
 
+import builtins
 import copy
 import functools
 import inspect
@@ -7,6 +8,7 @@ import operator
 import pickle
 import string
 import types
+from operator import attrgetter as getter
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -229,13 +231,39 @@ def matched(scale):
 
 
 TEXT, PATH, METHOD = "{0.k}", ("k",), "k_doubled"
+get, look = getattr, vars
 for _name, _read in {
     "a_format": lambda s: TEXT.format(s), "a_copy": lambda s: copy.copy(s).total,
     "a_formatter": lambda s: string.Formatter().format(TEXT, s), "a_positional_pattern": matched,
     "getattr_as_a_value": lambda s: functools.reduce(getattr, PATH, s),
+    "getattr_by_another_name": lambda s: get(s, PATH[0]),
+    "getattr_of_its_module": lambda s: builtins.getattr(s, PATH[0]),
+    "vars_by_another_name": lambda s: look(s)[PATH[0]],
+    "an_attribute_getter": lambda s: getter(PATH[0])(s),
     "a_method_caller": lambda s: operator.methodcaller(METHOD)(s),
     "pickle": lambda s: pickle.loads(pickle.dumps(s)).total,
     "a_search_for_members": lambda s: dict(inspect.getmembers(s))[PATH[0]],
 }.items():  # fmt: skip
     uses(f"an_attribute_that_is_read_by_{_name}", lambda x, s, read=_read: x * float(read(s)),
          Matched if _read is matched else Summing, *puts("k", 3.0, 4.0))  # fmt: skip
+
+
+class Hiding(nn.Module):
+    def __init__(self, value):
+        self.w, self.head, self.more = nn.Parameter(normal(3)), value, []
+
+
+def square(x, module):
+    return x * sum([(p * p).sum() for p in module.parameters()]).detach()
+
+
+def hide(module):
+    module.more.append(nn.Linear(3, 3))
+
+
+for _name, _value in {"nothing": None, "a_number": 1.0, "a_tensor": gg.ones(3)}.items():
+    uses(
+        f"{_name}_that_becomes_a_member", square, functools.partial(Hiding, _value),
+        lambda m: setattr(m, "head", nn.BatchNorm1d(3)),
+        lambda m: setattr(m, "head", nn.Parameter(gg.ones(2))), hide,
+    )  # fmt: skip

@@ -186,6 +186,19 @@ def an_argument_that_is_also_named(world):
 
 
 @program
+def an_argument_that_is_looked_for(world):
+    arrays, same = [raw_numbers(), raw_numbers(3, 4, 5)], operator.is_
+    functions = (
+        lambda x: gg.asarray(x) * (2 if any(x is y for y in arrays[:1]) else 3),
+        lambda x: gg.asarray(x) * (2 if x in arrays[:1] else 3),
+        lambda x: gg.asarray(x) * (2 if same(x, arrays[0]) else 3),
+        lambda x: gg.asarray(x) * (2 if arrays.index(x) == 0 else 3),
+    )
+    for f in functions:
+        world.play(world.compile(f), lambda i: (arrays[0],))
+
+
+@program
 def a_tensor_that_is_also_named(world):
     w, other = gg.ones(3), normal(3)
     f = world.compile(lambda x: x * 2 if x is w else x * 3 + w)

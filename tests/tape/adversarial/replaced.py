@@ -100,7 +100,8 @@ def rebound_too(x, state):
 
 
 def namespace(**names):
-    return types.SimpleNamespace(mean=gg.zeros(3), other=gg.ones(3), w=leaf(3), **names)
+    known = {"mean": gg.zeros(3), "other": gg.ones(3), "w": leaf(3)}
+    return types.SimpleNamespace(**known | names)
 
 
 class Norm(nn.Module):
@@ -145,6 +146,37 @@ for _use, _make, _changes in (
     (rebound_too, namespace, CHANGES[:2]),
 ):  # fmt: skip
     uses("in_a_module" if _make is Norm else _use.__name__, _use, _make, *_changes)
+
+
+class Doubling(dict):
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value * 2)
+
+
+uses("in_a_dict_that_doubles", in_an_item, lambda: Doubling(mean=gg.zeros(3)))
+
+
+def in_two_places(name, make, read):
+    """The tensor that the function replaces is at first also in a place without a cell."""
+
+    def use(x, state):
+        other = read(state)
+        state.mean = average(x, state.mean)
+        return x - state.mean + other
+
+    def state():
+        first = gg.ones(3)
+        return namespace(first=first, mean=first, place=make(first))
+
+    first = put("mean", lambda s: s.first)
+    uses(name, use, state, *[first] * 3, put("mean", lambda s: s.other), first)
+
+
+in_two_places("a_tensor_in_a_mixed_tuple", lambda t: (t, 2.0), lambda s: s.place[0] * s.place[1])
+in_two_places("a_tensor_in_nested_tuples", lambda t: ((t,), (t,)), lambda s: s.place[1][0])
+in_two_places("a_tensor_in_a_set", lambda t: {t}, lambda s: 2.0 if s.mean in s.place else 3.0)
+in_two_places("a_tensor_of_a_partial", lambda t: functools.partial(gg.multiply, t, 2.0),
+              lambda s: s.place())  # fmt: skip
 
 
 @program
