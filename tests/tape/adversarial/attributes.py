@@ -250,20 +250,16 @@ for _name, _read in {
 
 class Hiding(nn.Module):
     def __init__(self, value):
-        self.w, self.head, self.more = nn.Parameter(normal(3)), value, []
+        self.w, self.head = nn.Parameter(normal(3)), value
 
 
 def square(x, module):
     return x * sum([(p * p).sum() for p in module.parameters()]).detach()
 
 
-def hide(module):
-    module.more.append(nn.Linear(3, 3))
-
-
 for _name, _value in {"nothing": None, "a_number": 1.0, "a_tensor": gg.ones(3)}.items():
     uses(
         f"{_name}_that_becomes_a_member", square, functools.partial(Hiding, _value),
         lambda m: setattr(m, "head", nn.BatchNorm1d(3)),
-        lambda m: setattr(m, "head", nn.Parameter(gg.ones(2))), hide,
+        lambda m: setattr(m, "head", nn.Parameter(gg.ones(2))),
     )  # fmt: skip
