@@ -71,7 +71,9 @@ def facts_of(code):
         if i.opname != "LOAD_ATTR":  # what this loads, or an attribute of it, is called
             begins_call = i.opname == "LOAD_GLOBAL" and i.arg & 1
         is_called = begins_call or (i.opname == "LOAD_ATTR" and i.arg & 1 and not _HAS_METHODS)
-        is_base = found[k + 1 : k + 2] and found[k + 1].opname in ("LOAD_ATTR", "LOAD_METHOD")
+        after = found[k + 1].opname if k + 1 < len(found) else ""
+        is_called = is_called or after == "PUSH_NULL"  # since Python 3.13
+        is_base = after in ("LOAD_ATTR", "LOAD_METHOD")
         if (is_global or i.opname == "LOAD_ATTR") and not (is_called or is_base):
             passed.add(i.argval)
         asks_identity |= i.opname == "CONTAINS_OP"

@@ -61,6 +61,9 @@ _OF_INTERPRETER = {
 }  # fmt: skip
 # With these, libraries read attributes that the code does not name.
 _READING = {"format", "format_map", "dump", "dumps", "__reduce__", "__reduce_ex__", "__getstate__"}
+# Under other names, too, these look up attributes.
+_LOOKING_UP = {*_READING, "getattr", "vars", "__getattribute__"}
+_IN_C = types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType
 # With these, code may use memory beyond a view.
 _BEYOND = ("base", "as_strided", "__array_interface__")
 _CLOSED_OVER = (
@@ -295,6 +298,7 @@ class Reach:
         if id(x) in self.seen:
             return
         self.seen[id(x)] = x
+        self.reads_outside |= _is(x, _IN_C) and x.__name__ in _LOOKING_UP
         if _is(x, Tensor):
             self.tensor(x)
             if is_own(module_of(kind)):
@@ -358,7 +362,6 @@ class Reach:
                 self._items(getattr(x, "__dict__", {}), True)
                 self._walk(kind)
         elif _is(x, types.BuiltinFunctionType):
-            self.reads_outside |= x is getattr or x is vars
             self.asks_identity |= x is id or x is operator.is_ or x is operator.is_not
             if not _is(x.__self__, types.ModuleType):
                 self._walk(x.__self__)

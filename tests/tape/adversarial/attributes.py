@@ -231,9 +231,11 @@ def matched(scale):
 
 
 TEXT, PATH, METHOD = "{0.k}", ("k",), "k_doubled"
-get, look = getattr, vars
+get, look, by_text, by_object = getattr, vars, TEXT.format, object.__getattribute__
 for _name, _read in {
     "a_format": lambda s: TEXT.format(s), "a_copy": lambda s: copy.copy(s).total,
+    "a_method_that_formats": lambda s: by_text(s),
+    "the_method_of_objects": lambda s: by_object(s, PATH[0]),
     "a_formatter": lambda s: string.Formatter().format(TEXT, s), "a_positional_pattern": matched,
     "getattr_as_a_value": lambda s: functools.reduce(getattr, PATH, s),
     "getattr_by_another_name": lambda s: get(s, PATH[0]),
