@@ -83,6 +83,7 @@ _DESCRIPTIONS = ("__name__", "__qualname__", "__doc__", "__module__", "__annotat
 _OF_CLASSES = {
     *_DESCRIPTIONS, "__dict__", "__weakref__", "__dataclass_fields__", "__dataclass_params__",
     "__orig_bases__", "__parameters__", "__static_attributes__", "__firstlineno__", "__annotate__",
+    "__annotate_func__", "__annotations_cache__", "__classdictcell__",
 }  # fmt: skip
 # Attributes that a step of a scheduler changes.
 OF_SCHEDULES = (
