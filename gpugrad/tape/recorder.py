@@ -85,6 +85,7 @@ class Recorder:
         self.contents = {}  # by the value of a constant, its array and a copy of the contents
         self.guarded = {backend.buffer(x) for x in self.raw} - {None}  # the memory of raw arrays
         self.shown = set()  # such memory that is also that of a tensor
+        self.in_several = set()  # the ids of arrays that several tensors or states have
         self.has_failed = False  # whether a call has raised an error
         self.has_scheduled = False  # whether a scheduler has stepped
         self.is_scheduling = False  # whether one is stepping
@@ -244,6 +245,8 @@ class Recorder:
             self.inputs.append(var)
             if self.several_devices or self.backend.binder is None:
                 self.devices[var] = self.backend.device(array)
+        else:
+            self.in_several.add(id(array))
         return traced
 
     def constant(self, array):

@@ -248,9 +248,15 @@ class _Recording:
                 if source.holder is not at:
                     recorder.stop("an argument has the array of another tensor", True)
             elif key in state:
+                if source.kind == "tensor" and id(source.holder) not in state:
+                    traced.var.source = Input("tensor", x)  # another one has the same array
                 leaf = node if type(node) is Leaf else None
                 watch = leaf and leaf.watch
                 tensors.append((x, node, leaf, watch, grad is not None, key not in moving))
+        lost = {x for x in recorder.inputs if x.source.kind in ("tensor", "grad")}
+        lost = {x for x in lost if id(x.source.holder) not in state | stage.arguments.keys()}
+        if lost and not lost.isdisjoint([y.root() for x in recorder.calls for y in x.operands()]):
+            recorder.stop("it uses the array of a tensor that it does not name", True)
         raw = [x for x in recorder.raw if id(x) in self.read]
         if not recorder.shown.isdisjoint(map(recorder.backend.buffer, raw)):
             recorder.stop("it names a raw array in the memory of a tensor or of an argument")

@@ -387,8 +387,8 @@ class Stage:
         unread = {id(x): i for i, x in reversed([*enumerate(leaves)]) if id(x) not in read}
         places = unread | {id(x): i for i, x in enumerate(old, len(leaves))}
         for key in places.keys() & self.reach.tensors.keys():
-            x, _, traced, *_ = self.originals[key]
-            if traced.var.source.holder is not x:
+            x, array, traced, *_ = self.originals[key]
+            if traced.var.source.holder is not x or id(array) in self.recorder.in_several:
                 self.recorder.stop("an argument has the array of another tensor", True)
             self.arguments[key], traced.var.source = places[key], Input("argument", places[key])
         return kept

@@ -4,9 +4,9 @@ import functools
 import types
 
 import gpugrad as gg
-from gpugrad import nn
+from gpugrad import nn, optim
 
-from .harness import leaf, normal, program, uses
+from .harness import add, leaf, normal, program, uses
 from .optimizers import setting, training
 
 MEAN = gg.zeros(3)
@@ -177,6 +177,51 @@ in_two_places("a_tensor_in_nested_tuples", lambda t: ((t,), (t,)), lambda s: s.p
 in_two_places("a_tensor_in_a_set", lambda t: {t}, lambda s: 2.0 if s.mean in s.place else 3.0)
 in_two_places("a_tensor_of_a_partial", lambda t: functools.partial(gg.multiply, t, 2.0),
               lambda s: s.place())  # fmt: skip
+
+
+def shares(name, share):
+    """In some calls, a tensor that is replaced, or that the code does not name, has an array of
+    the training."""
+
+    def runs(world):
+        state = Sharing()
+        w, optimizer = state.w, optim.SGD([state.w], lr=0.1, momentum=0.9)
+        state.optimizer = optimizer
+
+        def step(x):
+            before = state.mean
+            optimizer.zero_grad()
+            (w * x).sum().backward()
+            optimizer.step()
+            state.mean = before * 0.5 + x
+            return before * 1
+
+        def multiply(x):
+            x *= 2.0
+            return w * x
+
+        world.watch(w, optimizer, lambda: [state.mean, state.unnamed])
+        steps, products = world.compile(step), world.compile(multiply)
+        for i in range(16):
+            x = normal(3, seed=i)
+            if i in (6, 9, 10):
+                state.mean, state.unnamed = share(state), share(state)
+            world.call(steps, x)
+            world.call(products, state.unnamed if i in (6, 11) else normal(3, seed=i))
+
+    add(f"an_array_that_is_also_{name}", __name__, runs)
+
+
+class Sharing:
+    def __init__(self):
+        self.mean = gg.zeros(3)
+        self.w = leaf(3)
+        self.unnamed = self.w.detach()
+
+
+shares("a_weight", lambda s: s.w.detach())
+shares("a_gradient", lambda s: gg.asarray(s.w.grad.array))
+shares("a_momentum", lambda s: gg.asarray(s.optimizer._states[s.w].values[0]))
 
 
 @program
