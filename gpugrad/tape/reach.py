@@ -129,7 +129,7 @@ class Reach:
         self.reads_changing = False  # whether there is a text by which it may find `_BY_TEXT`
         self.strict = None  # the name of a function that may take arrays of NumPy's own type only
         # Why the function cannot be compiled: tuples of the id of an object, a name, the reason,
-        # and whether the `Witness` sees each use of the object. See `in_use`.
+        # and whether the `Witness` sees each use of the object. See `refusal`.
         self._refusals = []
         # By the id of each object, or None for the roots, what it leads to: tuples of an id, the
         # name by which code finds it there, and whether libraries find it without that name.

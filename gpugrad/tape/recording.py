@@ -111,7 +111,7 @@ class _Recording:
     def __init__(self, function, stage, given):
         self.function, self.stage, self.given = function, stage, given
         self.recorder, self.reach, self.placed = stage.recorder, stage.reach, []
-        # What the code that ran may read: guards, and the ids of tensors.
+        # What the code that ran may read: guards, and the ids of tensors and objects.
         self.guards = [*stage.reach.guards]
         self.read = {*stage.reach.tensors, *stage.reach.seen}
 
