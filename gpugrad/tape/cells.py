@@ -203,10 +203,10 @@ def hold(guards):
 def leaves_hold(leaves, rows, apart, holders):
     """Whether a program that was recorded for the leaves in ``rows`` can take these ones.
 
-    rows: see `leaf_rows`.
-    apart: the ids of the tensors of the state, and of its other objects.
-        No argument may be one of them, nor the gradient of one of the ``holders``, nor may a Tensor
-        or a container be passed twice where the recording had two.
+    rows: see `signature_of`.
+    apart: the ids of the tensors of the state, and of its containers. No argument may be one of
+        them, nor the gradient of one of the ``holders``, nor may a Tensor or a container be passed
+        twice where the recording had two.
     """
     seen = {id(x.grad) for x in holders} if holders else set()
     for x, (kind, value) in zip(leaves, rows, strict=True):

@@ -253,8 +253,9 @@ class _Recording:
                 leaf = node if type(node) is Leaf else None
                 watch = leaf and leaf.watch
                 tensors.append((x, node, leaf, watch, grad is not None, key not in moving))
-        lost = {x for x in recorder.inputs if x.source.kind in ("tensor", "grad")}
-        lost = {x for x in lost if id(x.source.holder) not in state | stage.arguments.keys()}
+        known, kinds = state | stage.arguments.keys(), ("tensor", "grad")
+        lost = {x for x in recorder.inputs if x.source.kind in kinds}
+        lost = {x for x in lost if id(x.source.holder) not in known}
         if lost and not lost.isdisjoint([y.root() for x in recorder.calls for y in x.operands()]):
             recorder.stop("it uses the array of a tensor that it does not name", True)
         raw = [x for x in recorder.raw if id(x) in self.read]
