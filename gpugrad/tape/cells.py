@@ -42,6 +42,10 @@ class Cell:
     container: Any
     key: Any
 
+    @property
+    def id(self):
+        return self.kind, id(self.container), self.key
+
     def get(self):
         return _ACCESS[self.kind][0](self.container, self.key)
 

@@ -3,6 +3,7 @@
 import dis
 import functools
 import re
+from collections import Counter
 from contextlib import suppress
 from importlib.util import resolve_name
 from typing import NamedTuple
@@ -28,6 +29,7 @@ class Facts(NamedTuple):
     """Facts about the code of one function, without those about functions nested in it.
 
     names: all names that the code uses, and all its strings, with which it may look up attributes.
+    counted: those of them with which it only counts, as in ``self.n += 1``.
     read: the names that it looks up in its globals.
     passed: the names of objects with which it does more than call them.
     imports: a triple ``(level, name, parts)`` for each of its import statements.
@@ -39,6 +41,7 @@ class Facts(NamedTuple):
     """
 
     names: frozenset
+    counted: frozenset
     read: frozenset
     passed: frozenset
     imports: tuple
@@ -51,10 +54,10 @@ class Facts(NamedTuple):
 
 @functools.lru_cache(2000)
 def facts_of(code):
-    names = {*code.co_names, *code.co_freevars, *code.co_cellvars}
+    names, texts = {*code.co_names, *code.co_freevars, *code.co_cellvars}, set()
     for x in code.co_consts:
-        texts = [s for s in (x if type(x) in (tuple, frozenset) else [x]) if type(s) is str]
-        names.update(texts, *[re.findall(r"\w+", s) for s in texts if "{" in s])  # of a format
+        found = [s for s in (x if type(x) in (tuple, frozenset) else [x]) if type(s) is str]
+        texts.update(found, *[re.findall(r"\w+", s) for s in found if "{" in s])  # of a format
     read, passed, imports, begins_call = set(), set(), [], False
     asks_types = not _EXACT.isdisjoint(code.co_names)
     reads_arrays = "array" in code.co_consts
@@ -62,6 +65,8 @@ def facts_of(code):
     asks_identity = not _IDENTITY.isdisjoint(code.co_names)
     writes = not _CHANGING.isdisjoint(code.co_names)
     found = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
+    uses = Counter(i.argval for i in found if type(i.argval) is str)
+    uses.subtract(2 * [i.argval for k, i in enumerate(found) if _is_counted(i, found[k + 1 :][:4])])
     for k, i in enumerate(found):
         is_global = i.opname in _LOADS
         if i.argval == "array" and i.opname != "LOAD_GLOBAL":
@@ -91,9 +96,22 @@ def facts_of(code):
             call = found[end] if end < len(found) else None
             computes_names |= not _gives_name(found[k + 1 : end], call)
     asks_types |= not read.isdisjoint(("type", "pow"))
-    sets = frozenset(names), frozenset(read), frozenset(passed)
+    counted = {name for name in names - texts if uses[name] == 0}
+    sets = map(frozenset, (names | texts, counted, read, passed))
     flags = asks_types, reads_arrays, computes_names, writes, asks_identity
     return Facts(*sets, tuple(imports), *flags)
+
+
+def _is_counted(load, after):
+    """Whether an instruction loads what those after it add a plain int to and store again."""
+    after = [i for i in after if i.opname != "SWAP"][:3]
+    place = load.opname.removeprefix("LOAD_")
+    if place not in ("ATTR", "GLOBAL", "NAME", "DEREF") or len(after) < 3:
+        return False
+    number, add, store = after
+    is_added = number.opname.startswith("LOAD_") and type(number.argval) is int
+    is_added = is_added and add.argrepr in ("+=", "-=")
+    return is_added and (store.opname, store.argval) == (f"STORE_{place}", load.argval)
 
 
 def _gives_name(given, call):

@@ -196,6 +196,11 @@ class Reach:
             guards += [(x, content_of["members"](x), "members") for x in modules]
         return guards, found
 
+    def named_places(self, names):
+        """The ids of the places that code finds by these names."""
+        pairs = zip(self.guards, self._origins, strict=True)
+        return {place.id for (place, _, how), (_, k) in pairs if how == "same" and k in names}
+
     def has_cells(self, values):
         """Whether each of these tensors and tuples of tensors is only found in cells, and what is
         in a tuple only there."""

@@ -1,7 +1,7 @@
 """Recording: calling a function for real, and making a tape of what it does."""
 
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache, partial
 from operator import is_not
@@ -85,7 +85,7 @@ def record(
     if problem is not None:
         result = None if is_undone and not problem[1] else function(*args, **kwargs)
         return Recorded(result, None, *problem)
-    return _Recording(function, stage, given).run(leaves, structure, args, kwargs)
+    return _Recording(function, stage, given, known).run(leaves, structure, args, kwargs)
 
 
 def _why_noticed(whole, reach, raw):
@@ -105,14 +105,15 @@ class _Recording:
     """The recording of one call.
 
     given: the `Reach` of the containers among the arguments.
+    known: see `record`.
     placed: a `Cell` of the arguments for each traced array in it, with the values before and after.
     """
 
-    def __init__(self, function, stage, given):
-        self.function, self.stage, self.given = function, stage, given
+    def __init__(self, function, stage, given, known):
+        self.function, self.stage, self.given, self.known = function, stage, given, known
         self.recorder, self.reach, self.placed = stage.recorder, stage.reach, []
         # What the code that ran may read: guards, and the ids of tensors and objects.
-        self.guards = [*stage.reach.guards]
+        self.guards, self.counted = [*stage.reach.guards], frozenset()
         self.read = {*stage.reach.tensors, *stage.reach.seen}
 
     def run(self, leaves, structure, args, kwargs):
@@ -123,7 +124,7 @@ class _Recording:
             recorder, stage = self.recorder, self.stage
             recorder.forget()
             stage.forget()
-            self.given, self.placed, self.guards = None, [], []
+            self.given, self.known, self.placed, self.guards = None, (), [], []
             is_kept = recorder.release()
         if is_kept:
             if recorder.is_shared:
@@ -142,8 +143,13 @@ class _Recording:
         self.named = {id(x) for x in leaves if asks and any(x is y for y in recorder.raw)}
         layouts = layouts_of([*reach.tensors.values(), *leaves], recorder.backend)
         was_recording = thread.recording
+        # With the same arguments and state, the code runs that a witness has seen in an earlier
+        # call, unless numbers of optimizers lead elsewhere: then the two tapes differ.
+        same = [t for t in self.known if t.signature == signature_of(leaves, layouts, t.state)]
+        seen = same[0] if same and all(t.is_watched for t in same) else None
         own = reach.codes if reach.follows_code else None
-        witness, tape, before = Witness(recorder, own), None, state_of_numpy()
+        witness = Witness(recorder, own) if seen is None else nullcontext()
+        tape, before = None, state_of_numpy()
         try:
             try:
                 thread.recorder = recorder
@@ -158,23 +164,15 @@ class _Recording:
                 recorder.stop("it draws random numbers from NumPy; draw them with gpugrad.random")
             if recorder.has_failed:
                 recorder.stop("it handles an error of a call, which depends on values", "once")
-            facts, others = witness.facts()
-            names = frozenset().union(*[x.names for x in facts])
-            computes_names = reach.reads_outside or any(x.computes_names for x in facts)
-            recorder.stop(reach.refusal(names, computes_names))
-            if not (computes_names or any(x.computes_names for x in others)):
-                names = names.union(*[x.names for x in others])
-                self.guards, self.read = reach.found_by(names, witness.walks_modules())
-            self._read_named()
+            if seen is None:
+                self._find_read(witness)
+            else:
+                self.guards, self.read, self.counted = [*seen.guards], {*seen.read}, seen.counted
             if thread.recording is not was_recording:
                 recorder.stop("it switches the recording of gradients")
-            if (computes_names and reach.reads_changing) or any(
-                x.reads_groups for x in witness.codes.values()
-            ):
-                self.guards += stage.groups_guards()
             stage.check_schedules(self.guards)
             if recorder.reason is None:
-                tape = self._tape(structure, result, leaves, layouts)
+                tape = self._tape(structure, result, leaves, layouts, seen is None)
             for _, _, new in stage.replaced.values():
                 placed(new, self._real, [], {})
         finally:  # again, in case Ctrl-C has interrupted the first time
@@ -184,13 +182,30 @@ class _Recording:
             result = placed(result, self._real, [], {})
         return result, tape
 
-    def _read_named(self):
-        """Guard the raw arrays that are arguments and state."""
+    def _find_read(self, witness):
+        """Find what the code that ran may read, and stop if that is something unsupported."""
+        recorder, reach = self.recorder, self.reach
+        facts, others = witness.facts()
+        names = frozenset().union(*[x.names for x in facts])
+        computes_names = reach.reads_outside or any(x.computes_names for x in facts)
+        recorder.stop(reach.refusal(names, computes_names))
+        if not (computes_names or any(x.computes_names for x in others)):
+            counted = names.difference(*[x.names - x.counted for x in facts])
+            names = names.union(*[x.names for x in others])
+            self.guards, self.read = reach.found_by(names, witness.walks_modules())
+            counted = counted.difference(*[x.names for x in others])
+            if not witness.sees_assignments():
+                self.counted = reach.named_places(counted)
+        # Raw arrays that are arguments and state.
         guards = [x for x in self.reach.guards if x[2] == "array" and id(x[0]) in self.named]
         if len(guards) < len(self.named):
             self.recorder.stop(LARGE)
         self.guards += guards
         self.read |= self.named
+        if (computes_names and reach.reads_changing) or any(
+            x.reads_groups for x in witness.codes.values()
+        ):
+            self.guards += self.stage.groups_guards()
 
     def _leave(self):
         """Put back what was replaced in the state and in the arguments."""
@@ -218,7 +233,7 @@ class _Recording:
 
     # The tape
 
-    def _tape(self, structure, result, leaves, layouts):
+    def _tape(self, structure, result, leaves, layouts, is_watched):
         """The tape of the recording; None if the recording has stopped."""
         recorder, stage, reach = self.recorder, self.stage, self.reach
         if any(is_own(name) and name in sys.modules for name in reach.not_imported):
@@ -230,7 +245,7 @@ class _Recording:
         except Unsupported as error:
             recorder.stop(str(error))
             return None
-        self.guards = stage.take(leaves, self.read, self.guards)
+        self.guards = stage.count(self.counted, stage.take(leaves, self.read, self.guards))
         replaced = [*stage.replaced.values()]
         leaves = [*leaves, *[x for _, old, _ in replaced for x in old]]
         parts += [x for _, _, new in replaced for x in new]
@@ -277,7 +292,8 @@ class _Recording:
             replaced=[(x, type(x.get()) is tuple, len(new)) for x, _, new in replaced],
             result_structure=result_structure, is_recording=thread.recording,
             device=next(iter(devices)) if recorder.several_devices and devices else None,
-            reach=reach, guards=self.guards, state=state, raw=raw,
+            is_watched=is_watched, reach=reach, guards=self.guards, counted=self.counted,
+            read=self.read, state=state, raw=raw,
             leaves=[row for row, _ in signature[0]],
             argument_of=stage.arguments, tensors=tensors,
             same_counts=stage.same_counts, optimizers=stage.stepped,

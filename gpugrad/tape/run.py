@@ -259,6 +259,8 @@ class Program(Steps):
         elif kind == "item":
             (key,) = rest
             self._numbers.append((lambda: first.get()[key], self.slot(x)))
+        elif kind == "cell":
+            self._numbers.append((first.get, self.slot(x)))
         else:
             i, (k, *path) = rest
             at, regs = blocks[id(first), i][k], self.regs

@@ -4,6 +4,7 @@
 the function has changed meanwhile stays changed, and `leave` notes these changes for the tape.
 """
 
+import operator
 from weakref import ref
 
 from .._tensor import Tensor
@@ -15,7 +16,7 @@ from .code import facts_of
 from .libraries import is_own, module_of
 from .numbers import Number
 from .reach import OF_SCHEDULES, Reach, first_change
-from .tape import Input
+from .tape import Call, Input, Value
 from .tracing import Outcome, Traced, real_of
 
 
@@ -357,7 +358,7 @@ class Stage:
         known = self.originals.keys() - self.arguments.keys()
         is_new = len(old) == len(new) > 0 and known.isdisjoint(map(id, new))
         if is_new and known.issuperset(map(id, old)):
-            self.replaced[place.kind, id(place.container), place.key] = place, old, new
+            self.replaced[place.id] = place, old, new
             self.befores.append(before)
             return True
         return False
@@ -370,20 +371,15 @@ class Stage:
         Returns the guards of other places.
         """
         old = [x for _, found, _ in self.replaced.values() for x in found]
-        ids, changed = {*map(id, old)}, [*self.rebound, *self.gradients]
-        is_own = len(ids) == len(old) and ids.isdisjoint(id(x) for x, *_ in changed)
-        is_own = is_own and self.reach.has_cells(self.befores)
-        kept = []
-        for guard in guards:
-            place, value, how = guard
-            is_place = how == "same" and type(place) is Cell
-            if is_place and (place.kind, id(place.container), place.key) in self.replaced:
-                continue
-            if how == "same":
-                is_own = is_own and ids.isdisjoint(map(id, tensors_in(value)))
-            kept.append(guard)
-        if not is_own:
-            self.recorder.stop("it replaces a tensor that it changes, or one of two places", True)
+        if self.replaced:
+            guards = [x for x in guards if x[2] != "same" or x[0].id not in self.replaced]
+            elsewhere = [x for _, value, how in guards if how == "same" for x in tensors_in(value)]
+            changed = [x for x, *_ in (*self.rebound, *self.gradients)]
+            ids = {*map(id, old)}
+            is_own = len(ids) == len(old) and ids.isdisjoint(map(id, (*elsewhere, *changed)))
+            if not (is_own and self.reach.has_cells(self.befores)):
+                what = "it replaces a tensor that it changes, or one of two places"
+                self.recorder.stop(what, True)
         unread = {id(x): i for i, x in reversed([*enumerate(leaves)]) if id(x) not in read}
         places = unread | {id(x): i for i, x in enumerate(old, len(leaves))}
         for key in places.keys() & self.reach.tensors.keys():
@@ -391,7 +387,31 @@ class Stage:
             if traced.var.source.holder is not x or id(array) in self.recorder.in_several:
                 self.recorder.stop("an argument has the array of another tensor", True)
             self.arguments[key], traced.var.source = places[key], Input("argument", places[key])
-        return kept
+        return guards
+
+    def count(self, counted, guards):
+        """Have a program add to numbers what the function has added to them, whatever they are.
+
+        counted: the ids of places that the code which ran only reads to add to them.
+        Returns the guards of other places.
+        """
+        places = {x.id for x, now in self.changed if type(now) is int}.intersection(counted)
+        if not places:
+            return guards
+        before = {x.id: value for x, value, how in self.reach.guards if how == "same"}
+        counting = {}
+        for i, (place, now) in enumerate(self.changed):
+            key = place.id
+            if key in places and type(before[key]) is int:
+                counting[key] = number = Value("number", source=Input("number", ("cell", place)))
+                self.recorder.conditions.append((_is_int, (number,), True))
+                call = Call(operator.add, (number, now - before[key]), {})
+                self.changed[i] = place, self.recorder.computed(call)
+        return [x for x in guards if x[2] != "same" or x[0].id not in counting]
+
+
+def _is_int(x):
+    return type(x) is int
 
 
 def tensors_in(x):

@@ -271,6 +271,7 @@ class Tape:
     leaves: for each leaf of the arguments its row in the signature.
     argument_of: by the id of each Tensor that is an argument but no state, its position.
     is_recording: whether the function left the recording of gradients on.
+    is_watched: whether a `Witness` has seen the call.
     reach: the `Reach` of the function.
     guards: those of the places that the code which ran may read.
     raw: the raw arrays that the code which ran may read.
@@ -281,7 +282,9 @@ class Tape:
     inputs: the values that exist before the first call.
     devices: by input, its device, if it is to be compared.
     device: the device of all arrays, if the library has several.
-    state: the ids of the tensors and objects that the code which ran may read, but for arguments.
+    counted: the ids of places that the code which ran only reads to add plain numbers to them.
+    read: the ids of the tensors and objects that the code which ran may read.
+    state: those of them that are no arguments, and the tensors that it changes.
     tensors: for each tensor of the state a tuple of it, its node, the node again and its
         ``watch`` if that is a `Leaf`, else None twice, whether the tensor has a gradient, and
         whether it keeps its array.

@@ -74,7 +74,7 @@ class Trainer:
     def __init__(self, step):
         self.model = nn.Linear(3, 3)
         self.optimizer = optim.SGD(self.model.parameters(), lr=0.01)
-        self.history, self.last, self.running = [], None, gg.zeros(())
+        self.history, self.last, self.running, self.n_steps = [], None, gg.zeros(()), 0
         self.arrays = normal(40, 3).numpy()
         self.data = [{"x": normal(2, 3, seed=i), "raw": self.arrays[i : i + 2]} for i in range(20)]
         self.compiled = gg.compile(getattr(self, step))
@@ -87,6 +87,7 @@ class Trainer:
         return loss
 
     def of_a_tensor(self, x):
+        self.n_steps += 1
         return self.plain({"x": gg.asarray(x)})
 
     def looking(self, batch):
@@ -111,6 +112,7 @@ def test_attributes_that_the_step_does_not_name_may_change(kind):
         trainer = kind(name)
         trainer.fit(key)
         assert len(trainer.compiled._programs) == 1
+        assert trainer.n_steps == (20 if name == "of_a_tensor" else 0)
     with pytest.raises(UserWarning, match="because of what changed: a list"):
         kind("looking").fit()
 

@@ -1,11 +1,13 @@
 """Python's and NumPy's numbers that change from call to call."""
 
+import dataclasses
 import fractions
 import functools
 
 import numpy as np
 
 import gpugrad as gg
+from gpugrad import nn
 
 from .harness import add, normal, puts, uses
 
@@ -63,3 +65,115 @@ def configured(x, table):
 uses("hyper_parameters_of_functions", configured, lambda: {"p": 2, "axis": 0, "eps": 1e-5, "k": 1},
      *puts("p", 3, 3.0), *puts("axis", 1), *puts("eps", 0), *puts("k", -1), *puts("axis", (0, 1)),
      inputs=lambda i: (normal(3, 3, seed=i),))  # fmt: skip
+
+
+class Plain:
+    total = 0
+
+    def __init__(self):
+        self.n, self.m, self.is_on = 0, 0, True
+
+
+class Slots:
+    __slots__ = ("is_on", "n")
+
+    def __init__(self):
+        self.n, self.is_on = 0, True
+
+
+class Doubling(Plain):
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value * 2)
+
+
+class Bounded(Plain):
+    n = property(lambda self: self.m, lambda self, value: setattr(self, "m", min(value, 4)))
+
+
+@dataclasses.dataclass
+class Record:
+    n: int = 0
+    is_on: bool = True
+
+
+class Module(nn.Module):
+    def __init__(self):
+        self.n, self.is_on, self.weight = 0, True, nn.Parameter(gg.ones(3))
+
+
+def counts(x, state):
+    if state.is_on:
+        state.n += 5
+    state.n -= 3
+    return x * 2
+
+
+def counts_in_a_class(x, state):
+    type(state).total += 1
+    return x * 2
+
+
+def counts_and_reads(x, state):
+    state.n += 1
+    return x * state.n
+
+
+def reads(x, state):
+    return x * state.n
+
+
+def counts_and_calls(x, state):
+    state.n += 1
+    return reads(x, state)
+
+
+def counts_and_copies(x, state):
+    state.n += 1
+    return x * dataclasses.astuple(state)[0]
+
+
+def counts_and_looks(x, state):
+    state.n += 1
+    return x * getattr(state, "n")  # noqa: B009
+
+
+def counts_by_the_other(x, state):
+    state.n += 1
+    state.m += state.n
+    return x * 2
+
+
+COUNT = 0
+
+
+def counts_in_a_global(x, state):
+    global COUNT
+    COUNT += 1
+    state.m = 0
+    return x * 2
+
+
+NUMBERS = *puts("n", 10, True, 1.5, np.int64(3), 2**70), *puts("is_on", False), *puts("n", -1)
+for _use in (counts, counts_and_reads, counts_and_calls, counts_and_looks, counts_by_the_other):
+    for _make in (Plain, Doubling, Bounded):
+        uses(f"{_use.__name__}_{_make.__name__}", _use, _make, *NUMBERS)
+for _use in (counts, counts_and_copies):
+    uses(f"{_use.__name__}_in_a_record", _use, Record, *NUMBERS)
+for _make in (Slots, Module):
+    uses(f"counts_in_{_make.__name__}", counts, _make, *NUMBERS)
+uses("counts_in_a_class", counts_in_a_class, Plain)
+uses("counts_in_a_global", counts_in_a_global, Plain, lambda _: globals().update(COUNT=3))
+
+
+def counts_outside(world):
+    number = 0
+
+    def f(x):
+        nonlocal number
+        number += 1
+        return x * 2
+
+    world.check(f, watch=[lambda: number])
+
+
+add("counts_outside", __name__, counts_outside)
