@@ -53,12 +53,20 @@ def forward_by_name(namespace, function, reduces=False):
     # `op` reads the names of parameters, so a function of ``*inputs`` would not work.
     name, own = function.__name__, function.__code__
     inputs, keywords = own.co_varnames[: own.co_argcount], own.co_varnames[own.co_argcount :]
-    taken = ["xp", *inputs, *(["*", *keywords] if keywords else [])]
-    given = [*inputs, *(f"{keyword}={keyword}" for keyword in keywords)]
+    # Functions with as many parameters share a text, since it takes long to compile one.
+    names, named = [f"x{i}" for i in range(len(inputs))], [f"k{i}" for i in range(len(keywords))]
+    given = [*names, *[f"{x}={x}" for x in named]]
     if reduces:
-        given[1] = "axis=axis if x.ndim else no_axis(axis)"
+        given[1] = "axis=x1 if x0.ndim else no_axis(x1)"
+
+    def renamed(known):  # the names with which it calls
+        return tuple([keywords[named.index(x)] if x in named else x for x in known])
+
+    taken = ["xp", *names, *(["*", *named] if named else [])]
     code = _code(f"lambda {', '.join(taken)}: {namespace}.{_CALLED}({', '.join(given)})")
     code = code.replace(
+        co_varnames=("xp", *inputs, *keywords),
+        co_consts=tuple([renamed(x) if type(x) is tuple else x for x in code.co_consts]),
         co_names=tuple([name.strip("_") if x == _CALLED else x for x in code.co_names]),
         co_name=name, co_qualname=name,
         co_posonlyargcount=own.co_posonlyargcount and own.co_posonlyargcount + 1,
@@ -66,8 +74,8 @@ def forward_by_name(namespace, function, reduces=False):
         co_filename=own.co_filename, co_firstlineno=own.co_firstlineno,
     )  # fmt: skip
     # An import by compiled code, such as CuPy's, needs the caller's ``__builtins__``.
-    names = {"__name__": function.__module__, "__builtins__": builtins, "no_axis": no_axis}
-    forward: Any = FunctionType(code, names, name, function.__defaults__)
+    scope = {"__name__": function.__module__, "__builtins__": builtins, "no_axis": no_axis}
+    forward: Any = FunctionType(code, scope, name, function.__defaults__)
     forward.__kwdefaults__ = function.__kwdefaults__
     forward.__doc__ = function.__doc__
     forward.function = None if keywords or reduces or namespace != "xp" else name.strip("_")
