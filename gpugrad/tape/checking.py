@@ -16,7 +16,7 @@ from ..nn.module import Module
 from ..optim.optimizer import ParameterState
 from ..random import Generator, _generators
 from ..transforms.trees import flatten
-from .cells import ABSENT, Exactly, hold
+from .cells import ABSENT, SIMPLE, Exactly, hold
 from .libraries import slots_of
 from .reach import Reach
 from .recording import nodes_of
@@ -124,8 +124,10 @@ class Snapshot:
                     if name != "params":
                         found[f"optimizer {k}, group {i}, {name}"] = value
         for i, (cell, before) in enumerate(self.cells):
-            for k, x in enumerate(tensors_in(cell.get()) if tensors_in(before) else ()):
-                found[f"{cell}, {i}, {k}"] = x.array
+            with suppress(*ABSENT):
+                now = cell.get()
+                parts = tensors_in(now) if tensors_in(before) else [now] * isinstance(now, SIMPLE)
+                found |= {f"{cell}, {i}, {k}": x for k, x in enumerate(parts)}
         for i, (g, _) in enumerate(self.generators):
             found[f"the state of the random generator {i} on {g.device}"] = repr(g.get_state())
         return {name: _bits(x) for name, x in found.items()}

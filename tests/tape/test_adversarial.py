@@ -41,7 +41,7 @@ def test_compiled_is_what_eager_would_have_done(name, tmp_path, monkeypatch):
     "arguments-arguments_that_the_function_changes", "arguments-iterators",
     "errors-labels_that_are_out_of_range", "modules_and_hooks-hooks_that_a_function_adds",
     "optimizers-options_of_adam", "random_numbers-draws_of_python",
-    "random_numbers-a_generator_of_numpy", "replaced-in_an_attribute",
+    "random_numbers-a_generator_of_numpy", "replaced-in_an_attribute", "numbers-counts_Plain",
 ])  # fmt: skip
 def test_a_check_leaves_no_trace(name, tmp_path):
     """It runs the function too."""
@@ -57,6 +57,7 @@ def test_a_check_leaves_no_trace(name, tmp_path):
     "optimizers-gradients_that_are_missing_at_times", "replaced-in_an_attribute",
     "structures-containers_that_are_one", "structures-named_tuples_that_make_themselves",
     "replaced-in_a_tuple", "replaced-with_a_graph", "replaced-an_average_of_weights",
+    "numbers-counts_outside", "numbers-counts_in_Slots", "numbers-counts_in_Module",
 ])  # fmt: skip
 @pytest.mark.filterwarnings("error:gpugrad.compile")
 def test_changes_are_no_reason_not_to_compile(name, tmp_path, monkeypatch):

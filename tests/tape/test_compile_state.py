@@ -238,6 +238,13 @@ def test_what_is_not_listed_is_constant():
     with pytest.raises(RuntimeError, match="these differ from what it gives"):
         checked(x)
 
+    def counts(x):
+        settings.factor += 1
+        return x * 2
+
+    with pytest.raises(RuntimeError, match="'factor' of a dict"):
+        [f(x) for f in [gg.compile(counts, state=[], check=5)] * 5]
+
 
 def test_what_is_not_listed_is_no_reason_not_to_compile():
     w, stream, local = nn.Parameter(normal(3)), iter(range(9)), threading.local()
