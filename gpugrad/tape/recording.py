@@ -15,7 +15,6 @@ from ..backends import backend_of, namespace_of
 from ..transforms.trees import flatten_each
 from .cells import ABSENT, Cell, Exactly, is_compared
 from .derivatives import Graph, plan_for
-from .draws import state_of_numpy
 from .libraries import is_own, module_of
 from .reach import LARGE, Reach, first_change
 from .recorder import Recorder
@@ -149,7 +148,7 @@ class _Recording:
         seen = same[0] if same and all(t.is_watched for t in same) else None
         own = reach.codes if reach.follows_code else None
         witness = Witness(recorder, own) if seen is None else nullcontext()
-        tape, before = None, state_of_numpy()
+        tape = None
         try:
             try:
                 thread.recorder = recorder
@@ -160,8 +159,6 @@ class _Recording:
                     result = self.function(*traced, **named)
             finally:
                 self._leave()
-            if before != state_of_numpy():
-                recorder.stop("it draws random numbers from NumPy; draw them with gpugrad.random")
             if recorder.has_failed:
                 recorder.stop("it handles an error of a call, which depends on values", "once")
             if seen is None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ..tools.observing import in_line, user_line
 from .code import facts_of
+from .draws import state_of_numpy
 from .libraries import computes, is_own, only_computes
 
 # These have an effect for the user even if gpugrad calls them.
@@ -91,6 +92,7 @@ class Witness:
         self.codes, self.called = {}, {}
 
     def __enter__(self):
+        self._before = state_of_numpy()
         if sys.getprofile() is None:
             self.recorder.watch = self._hook()
             sys.setprofile(self.recorder.watch)
@@ -101,6 +103,9 @@ class Witness:
         watch, self.recorder.watch = self.recorder.watch, None
         if watch is not None and sys.getprofile() is watch:
             sys.setprofile(None)
+        if self._before != state_of_numpy():
+            what = "it draws random numbers from NumPy; draw them with gpugrad.random"
+            self.recorder.stop(what)
 
     def facts(self):
         """The `Facts` of the program's own code that has run, and of the library code it called."""
