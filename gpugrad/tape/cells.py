@@ -59,6 +59,14 @@ class Cell:
             put = setattr  # in half the time
         return partial(put, self.container, self.key)
 
+    def add(self, number):
+        """Add to a number as ``+=`` does: no thread and no signal handler comes in between."""
+        if self.kind == "item":
+            self.container[self.key] += number
+        else:  # all of it in one instruction of Python's
+            place = (self.container,), (self.key,)
+            [*map(setattr, *place, map(operator.add, map(getattr, *place), (number,)))]
+
     def __str__(self):
         if type(self.container) is types.CellType:
             return "a variable of the enclosing function"
@@ -151,6 +159,10 @@ def _members(module):
     return found
 
 
+def _is_int(cell):
+    return type(cell.get()) is int
+
+
 content_of = {
     "array": _content_of,
     "keys": keys_of,
@@ -158,6 +170,7 @@ content_of = {
     "members": _members,
     "names": list,  # of attributes, in their order
     "missing": _is_missing,
+    "int": _is_int,
     # The number of calls of `register` of any abstract class, on which `isinstance` depends.
     "registrations": lambda _: abc.get_cache_token(),
 }

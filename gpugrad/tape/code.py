@@ -11,7 +11,9 @@ from typing import NamedTuple
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 _CALLS = {"PRECALL", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "KW_NAMES"}
 # With these, code can look up attributes under computed names.
-_BY_NAME = {"vars", "__dict__", "attrgetter", "methodcaller", "__getattribute__"}
+_BY_NAME = {
+    "vars", "__dict__", "attrgetter", "methodcaller", "__getattribute__", "locals", "cell_contents",
+}  # fmt: skip
 # These take arrays of NumPy's own type or Python's own numbers only, as do methods of these types.
 _EXACT = {
     "memoryview", "bytes", "bytearray", "frombuffer", "hashlib", "zlib", "struct", "ctypes", "json",

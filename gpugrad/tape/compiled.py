@@ -331,7 +331,10 @@ class Compiled(Generic[P, R]):
             self._misses = 0
             return
         self._misses += 1
-        self._tapes.insert(0, tape)
+        for other in known:  # if this call has gone another way unwatched, watch the next one
+            other.is_watched &= tape.is_watched
+        if tape.is_watched:
+            self._tapes.insert(0, tape)
         del self._tapes[_MOST:]
         if self._misses > _MOST:
             self._warn(

@@ -61,8 +61,10 @@ _OF_INTERPRETER = {
 }  # fmt: skip
 # With these, libraries read attributes that the code does not name.
 _READING = {"format", "format_map", "dump", "dumps", "__reduce__", "__reduce_ex__", "__getstate__"}
-# Under other names, too, these look up attributes.
-_LOOKING_UP = {*_READING, "getattr", "vars", "__getattribute__"}
+# With these, code sets attributes under computed names.
+_SETTING = {"setattr", "delattr", "__setattr__", "__delattr__"}
+# Under other names, too, these look up attributes or set them.
+_LOOKING_UP = {*_READING, *_SETTING, "getattr", "vars", "__getattribute__", "locals"}
 _IN_C = types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType
 # With these, code may use memory beyond a view.
 _BEYOND = ("base", "as_strided", "__array_interface__")
@@ -196,10 +198,17 @@ class Reach:
             guards += [(x, content_of["members"](x), "members") for x in modules]
         return guards, found
 
-    def named_places(self, names):
-        """The ids of the places that code finds by these names."""
+    def counted_by(self, names, counted):
+        """The ids of the places that code with these names finds by names in ``counted`` only.
+
+        Python itself sets them, and no code comes between when a program adds to one.
+        """
+        if not (_READING | _SETTING).isdisjoint(names):
+            return frozenset()
         pairs = zip(self.guards, self._origins, strict=True)
-        return {place.id for (place, _, how), (_, k) in pairs if how == "same" and k in names}
+        found = [(x, self.seen.get(at), k) for (x, _, how), (at, k) in pairs if how == "same"]
+        others = {x.id for x, owner, k in found if k not in counted or not _can_add(x, owner)}
+        return {x.id for x, *_ in found} - others
 
     def has_cells(self, values):
         """Whether each of these tensors and tuples of tensors is only found in cells, and what is
@@ -305,6 +314,7 @@ class Reach:
             return
         self.seen[id(x)] = x
         self.reads_outside |= _is(x, _IN_C) and x.__name__ in _LOOKING_UP
+        self.reads_outside |= _is(x, types.MemberDescriptorType)
         if _is(x, Tensor):
             self.tensor(x)
             if is_own(module_of(kind)):
@@ -562,7 +572,11 @@ class Reach:
                 self.guard(kind, abc.get_cache_token(), "registrations")
             elif name not in _OF_CLASSES:  # Python itself uses special names
                 found_by = None if name.startswith("__") else name
-                self._walk(value, Cell("class", kind, name), found_by)
+                cell = Cell("class", kind, name)
+                if _is(value, types.MemberDescriptorType) and value.__name__ == name:
+                    self.guard(cell, value, name=found_by)  # a slot under its own name
+                else:
+                    self._walk(value, cell, found_by)
         for other in (*kind.__mro__[1:], type(kind)):
             self._walk(other)
 
@@ -616,6 +630,13 @@ def _is_read_by_name(kind):
     rooms = {module_of(base) for base in kind.__mro__ if base not in Module.__mro__}
     is_special = _has(kind, "__dataclass_fields__") or _has(kind, "__match_args__")
     return not is_special and all(is_own(room) or room in ("abc", "typing") for room in rooms)
+
+
+def _can_add(place, owner):
+    """Whether ``+=`` with an attribute or a variable is `Cell.add`."""
+    put = type(owner).__setattr__
+    is_plain = put in (object.__setattr__, type.__setattr__, Module.__setattr__)
+    return is_plain and (place.kind != "item" or type(place.container) is dict)
 
 
 def _is_simple(x):

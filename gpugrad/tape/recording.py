@@ -65,6 +65,7 @@ def record(
         reach = whole = Reach([function], things, nodes)
     if state is not None:
         reach = Reach(state, things, nodes, follows_code=False)
+        reach.reads_outside = whole.reads_outside
     given = Reach(nodes, follows_code=False)
     reason = reach.refusal(()) or given.refusal(())
     arrays = *leaves, *reach.tensors.values()
@@ -145,7 +146,7 @@ class _Recording:
         # With the same arguments and state, the code runs that a witness has seen in an earlier
         # call, unless numbers of optimizers lead elsewhere: then the two tapes differ.
         same = [t for t in self.known if t.signature == signature_of(leaves, layouts, t.state)]
-        seen = same[0] if same and all(t.is_watched for t in same) else None
+        seen = same[0] if len(same) == 1 and same[0].is_watched else None
         own = reach.codes if reach.follows_code else None
         witness = Witness(recorder, own) if seen is None else nullcontext()
         tape = None
@@ -188,11 +189,10 @@ class _Recording:
         recorder.stop(reach.refusal(names, computes_names))
         if not (computes_names or any(x.computes_names for x in others)):
             counted = names.difference(*[x.names - x.counted for x in facts])
+            counted = counted.difference(*[x.names for x in others])
             names = names.union(*[x.names for x in others])
             self.guards, self.read = reach.found_by(names, witness.walks_modules())
-            counted = counted.difference(*[x.names for x in others])
-            if not witness.sees_assignments():
-                self.counted = reach.named_places(counted)
+            self.counted = reach.counted_by(names, counted)
         # Raw arrays that are arguments and state.
         guards = [x for x in self.reach.guards if x[2] == "array" and id(x[0]) in self.named]
         if len(guards) < len(self.named):
@@ -295,7 +295,7 @@ class _Recording:
             argument_of=stage.arguments, tensors=tensors,
             same_counts=stage.same_counts, optimizers=stage.stepped,
             rebound=stage.rebound, gradients=stage.gradients, changed=stage.changed,
-            skips=stage.skips, results=results, graph=graph,
+            counts=[*stage.counts.values()], skips=stage.skips, results=results, graph=graph,
             fixed=[Exactly(x) for node in nodes for x in _fixed_in(node)],
         )  # fmt: skip
 

@@ -259,8 +259,6 @@ class Program(Steps):
         elif kind == "item":
             (key,) = rest
             self._numbers.append((lambda: first.get()[key], self.slot(x)))
-        elif kind == "cell":
-            self._numbers.append((first.get, self.slot(x)))
         else:
             i, (k, *path) = rest
             at, regs = blocks[id(first), i][k], self.regs
@@ -529,6 +527,8 @@ class Program(Steps):
             value = make(regs)
             for put in setters:
                 put(value)
+        for place, amount in tape.counts:
+            place.add(amount)
         for function, args, kwargs in tape.afterwards:
             function(*args, **kwargs)
 

@@ -4,7 +4,6 @@
 the function has changed meanwhile stays changed, and `leave` notes these changes for the tape.
 """
 
-import operator
 from weakref import ref
 
 from .._tensor import Tensor
@@ -16,7 +15,7 @@ from .code import facts_of
 from .libraries import is_own, module_of
 from .numbers import Number
 from .reach import OF_SCHEDULES, Reach, first_change
-from .tape import Call, Input, Value
+from .tape import Input
 from .tracing import Outcome, Traced, real_of
 
 
@@ -30,6 +29,7 @@ class Stage:
     same_counts: lists of the `ParameterState`s that have the same step counts.
     stepped: the keys of a dict are the optimizers that have made a step.
     rebound, gradients, changed, skips: see `Tape`; `leave` makes them.
+    counts: by the id of a place, the pair that the `Tape` gets; `count` makes it.
     replaced: for each place that has new tensors, or a new tuple of tensors, a tuple of the place,
         the tensors before, and those now. To a program, the former are arguments, and the latter
         are results. `leave` makes it.
@@ -250,7 +250,7 @@ class Stage:
             return
         stop = self.recorder.stop
         self.rebound, self.gradients, self.changed, self.skips = [], [], [], []
-        self.replaced, self.befores = {}, []
+        self.replaced, self.befores, self.counts = {}, [], {}
         for node, had_watch in self.nodes:
             if node.watch is not None:
                 node.watch.hooks.pop(id(self), None)
@@ -395,23 +395,14 @@ class Stage:
         counted: the ids of places that the code which ran only reads to add to them.
         Returns the guards of other places.
         """
-        places = {x.id for x, now in self.changed if type(now) is int}.intersection(counted)
-        if not places:
-            return guards
-        before = {x.id: value for x, value, how in self.reach.guards if how == "same"}
-        counting = {}
-        for i, (place, now) in enumerate(self.changed):
-            key = place.id
-            if key in places and type(before[key]) is int:
-                counting[key] = number = Value("number", source=Input("number", ("cell", place)))
-                self.recorder.conditions.append((_is_int, (number,), True))
-                call = Call(operator.add, (number, now - before[key]), {})
-                self.changed[i] = place, self.recorder.computed(call)
-        return [x for x in guards if x[2] != "same" or x[0].id not in counting]
-
-
-def _is_int(x):
-    return type(x) is int
+        values = {x.id: value for x, value, how in self.reach.guards if how == "same"}
+        for place, now in self.changed:
+            before = values.get(place.id)
+            if place.id in counted and type(now) is type(before) is int:
+                self.counts[place.id] = place, now - before
+        self.changed = [row for row in self.changed if row[0].id not in self.counts]
+        guards = [x for x in guards if x[2] != "same" or x[0].id not in self.counts]
+        return guards + [(place, True, "int") for place, _ in self.counts.values()]
 
 
 def tensors_in(x):

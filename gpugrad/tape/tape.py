@@ -297,6 +297,7 @@ class Tape:
     rebound: triples of a tensor, "array" or "grad", and the value of its new array.
     gradients: pairs of a tensor and the value of its new gradient, or None.
     changed: pairs of a `Cell` and what the function has put into it.
+    counts: pairs of a `Cell` and what the function has added to the plain int there.
     skips: for each optimizer whose last step may have been skipped, the optimizer, the value that
         says whether it was, and the step counts before it.
     afterwards: triples of a function and its arguments; a run calls them last.
@@ -319,7 +320,8 @@ class Tape:
     # The tape of a backward sweep, see `derivatives`, has none of these.
     graph = is_recording = structure = result_structure = None
     state: frozenset[int] = frozenset()
-    replaced = rebound = gradients = changed = skips = optimizers = same_counts = tensors = ()
+    replaced = rebound = gradients = changed = counts = skips = ()
+    optimizers = same_counts = tensors = ()
 
     def __init__(self, recorder, **values):
         for name in _OF_RECORDER:
@@ -508,7 +510,7 @@ def _parts(tape):
     """What was recorded, as pairs of a text and nested containers."""
     for number, call in enumerate((*tape.prologue, *tape.calls)):
         yield f"call {number} is {call.name}", (call.args, call.kwargs, call.outs)
-    for what in "rebound", "gradients", "changed":
+    for what in "rebound", "gradients", "changed", "counts":
         yield f"what it changes ({what})", getattr(tape, what)
     graph = tape.graph and (tape.graph.nodes, tape.graph.places)
     yield "what it returns", (tape.results, tape.fixed, tape.result_structure, graph)

@@ -117,10 +117,6 @@ class Witness:
         names = [x.code.co_qualname for x in self.codes.values() if x.is_inside]
         return any(name.startswith(_WALKS) for name in names)
 
-    def sees_assignments(self):
-        """Whether code of the program has decided what happens when an attribute is set."""
-        return any(x.is_own and x.code.co_name == "__setattr__" for x in self.codes.values())
-
     def _hook(self):
         codes, called, own = self.codes, self.called, self._own
         handlers = {*map(signal.getsignal, signal.valid_signals())}

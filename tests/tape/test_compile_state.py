@@ -6,6 +6,7 @@ That nothing is stale, whatever changes between the calls, is shown by the adver
 import gc
 import logging
 import math
+import operator
 import sysconfig
 import threading
 import time
@@ -212,6 +213,13 @@ def test_listed_state_is_fresh_and_written_back():
 
     assert bits(run(with_state)) == bits(expected)
     assert compiled[0]._programs
+
+
+def test_a_function_finds_attributes_of_what_is_listed():
+    settings, find, x = type("Settings", (), {})(), operator.attrgetter("factor"), normal(3)
+    f = gg.compile(lambda x: x * find(settings), state=[settings])
+    for settings.factor in (2.0, 2.0, 2.0, 3.0):
+        assert bits(f(x)) == bits(x * settings.factor)
 
 
 def test_what_is_not_listed_is_constant():

@@ -4,7 +4,7 @@ import functools
 
 import gpugrad as gg
 
-from .harness import normal, program
+from .harness import normal, program, uses
 
 
 @program
@@ -39,6 +39,11 @@ def globals_that_are_deleted_shadow_builtins_and_come_back(world):
 
         due = [functools.partial(change, *given) for given in changes]
         world.play(world.compile(module.f), changes=due)
+
+
+uses("a_cell_that_the_function_opens", lambda x, f: x * f.__closure__[0].cell_contents,
+     lambda: (lambda k: lambda: k)(2.0),
+     lambda f: f.__closure__[0].__setattr__("cell_contents", 3.0))  # fmt: skip
 
 
 @program

@@ -70,8 +70,8 @@ uses("hyper_parameters_of_functions", configured, lambda: {"p": 2, "axis": 0, "e
 class Plain:
     total = 0
 
-    def __init__(self):
-        self.n, self.m, self.is_on = 0, 0, True
+    def __init__(self, n=0):
+        self.n, self.m, self.is_on = n, 0, True
 
 
 class Slots:
@@ -105,6 +105,11 @@ def counts(x, state):
     if state.is_on:
         state.n += 5
     state.n -= 3
+    return x * 2
+
+
+def counts_once(x, state):
+    state.n += 1
     return x * 2
 
 
@@ -157,6 +162,17 @@ NUMBERS = *puts("n", 10, True, 1.5, np.int64(3), 2**70), *puts("is_on", False), 
 for _use in (counts, counts_and_reads, counts_and_calls, counts_and_looks, counts_by_the_other):
     for _make in (Plain, Doubling, Bounded):
         uses(f"{_use.__name__}_{_make.__name__}", _use, _make, *NUMBERS)
+TEXT, NAME, put = "{0.n}", "n", setattr
+uses("counts_and_formats", lambda x, s: counts_once(x, s) * len(TEXT.format(s)), Plain, *NUMBERS)
+to_4 = {"__setattr__": lambda self, name, x: object.__setattr__(self, name, min(x, 4))}
+uses("counts_up_to_a_limit", counts_once, type("Limited", (Plain,), to_4), *puts("n", 1, 3, 2))
+uses("counts_after_setting", lambda x, s: counts_once(x, s) if setattr(s, NAME, 0) is None else x,
+     lambda: Plain(5), *puts("n", 5, 5, 5, 7))  # fmt: skip
+uses("counts_after_putting", lambda x, s: counts_once(x, s) if put(s, NAME, 0) is None else x,
+     lambda: Plain(5), *puts("n", 5, 5, 5, 7))  # fmt: skip
+uses("counts_in_a_dict_that_has_a_name",
+     lambda x, both: counts_once(x, both[0]) * (2 if max(both[1].values()) > 4 else 3),
+     lambda: (state := Plain(), vars(state)), calls=9)  # fmt: skip
 for _use in (counts, counts_and_copies):
     uses(f"{_use.__name__}_in_a_record", _use, Record, *NUMBERS)
 for _make in (Slots, Module):
@@ -176,4 +192,16 @@ def counts_outside(world):
     world.check(f, watch=[lambda: number])
 
 
-add("counts_outside", __name__, counts_outside)
+def counts_and_lists_variables(world):
+    number = 0
+
+    def f(x):
+        nonlocal number
+        number += 1
+        return x * (3 if sum([y for y in locals().values() if type(y) is int]) > 4 else 2)
+
+    world.check(f)
+
+
+for _runs in (counts_outside, counts_and_lists_variables):
+    add(_runs.__name__, __name__, _runs)

@@ -130,5 +130,14 @@ def with_hidden_slot():
     return found
 
 
+class WithSecondName(Base):
+    __slots__ = ()
+    second = Base.a
+
+    def __init__(self):
+        self.a = 1.0
+
+
+uses("a_slot_with_two_names", lambda x, thing: x * thing.second, WithSecondName, *puts("a", 5.0))
 uses("a_slot_that_another_one_hides", lambda x, thing: x * thing.hidden(), with_hidden_slot,
      lambda thing: WithSlot.k.__set__(thing, 5.0))  # fmt: skip

@@ -10,7 +10,7 @@ import gpugrad as gg
 from gpugrad import data, optim
 
 from . import harness
-from .harness import add, leaf, normal, program
+from .harness import add, leaf, normal, one_vector, program
 
 
 def setting(make=None):
@@ -202,6 +202,25 @@ def an_optimizer_of_the_program(world):
     gains = lambda: setattr(optimizer, "gain", 2.0), lambda: setattr(Plain, "gain", 9.0)
     changes = put(optimizer, lr=0.5), *gains, lambda: optimizer.scale.fill(1)
     world.play(training(world, w, optimizer), changes=changes)
+
+
+@program
+def an_optimizer_of_the_program_that_goes_two_ways(world):
+    rate = 1.0
+    rates = [lambda: rate, lambda: 0.5]
+
+    class Alternating(optim.Optimizer):
+        keeps_step = True
+
+        def apply_single(self, array, grad, state, step, lr=0.1):
+            array -= lr * grad * (rates[0]() if step % 2 == 0 else rates[1]())
+
+    def inputs(i):
+        nonlocal rate
+        rate = {2: 2.0, 10: 5.0, 11: 5.0}.get(i, 1.0)
+        return one_vector(i)
+
+    world.play(training(world, *setting(Alternating)), inputs, calls=12)
 
 
 @program

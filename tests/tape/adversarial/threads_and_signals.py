@@ -1,8 +1,10 @@
 """Signal handlers and other threads that run while a function is recorded or repeated."""
 
 import contextlib
+import functools
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from both_ways import switching_often
 
@@ -202,6 +204,29 @@ def a_thread_that_draws_numbers(world):
         lambda n: len(drawn) - len({*drawn}),
         grows(table),
     )
+
+
+@program
+def threads_that_count_in_one_number(world):
+    n, x = 0, normal(100, 100)
+
+    def counted(x, rounds):
+        nonlocal n
+        n += 1
+        return worked(x, rounds)
+
+    def repeated(f):
+        for _ in range(20):
+            f(x)
+
+    def whole(x):
+        with ThreadPoolExecutor(2) as pool:
+            [*pool.map(repeated, functions)]
+
+    functions = [world.compile(functools.partial(counted, rounds=rounds)) for rounds in (5, 7)]
+    [*map(repeated, functions)]
+    with switching_often():
+        world.play(whole, watch=[lambda: n])
 
 
 @program
