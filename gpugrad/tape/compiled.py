@@ -344,7 +344,7 @@ class Compiled(Generic[P, R]):
 
     def _changing(self):
         """What has changed between the last two recordings, as a text."""
-        last, previous = self._tapes[:2]
+        last, previous = self._tapes[0], self._tapes[:2][-1]  # other recordings had no tape
         pairs = zip(last.signature[0], previous.signature[0], strict=False)
         differing = [f"argument {i}" for i, (x, y) in enumerate(pairs) if x != y]
         return ", ".join(differing) or str(first_change(previous.guards) or "its state")

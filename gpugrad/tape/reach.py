@@ -458,9 +458,9 @@ class Reach:
         self._is_open = not _is_read_by_name(type(x))
         if not self._is_open and _is(x, Module):
             self._open_names = {*dir(Module), *x._buffer_names}
-        if (values := getattr(x, "__dict__", None)) is not None:
-            self.guard(Cell("attr", x, "__dict__"), values)
-            self._items(values, True)
+        if type(x).__dictoffset__:  # otherwise a `__getattr__` of the program might find one
+            self.guard(Cell("attr", x, "__dict__"), x.__dict__)
+            self._items(x.__dict__, True)
         if len({*slots_of(type(x))}) < len(slots_of(type(x))):
             self._refuse(f"it names {_a(x)}, two of whose classes have the same slot")
         for name in slots_of(type(x)):

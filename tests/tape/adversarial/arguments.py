@@ -179,3 +179,6 @@ plays("whether_two_arguments_are_one", lambda x, y: x * 2 if x is y else x + y,
       lambda i: (X, X) if i % 3 else (X, Y), calls=10)  # fmt: skip
 plays("the_identity_of_an_argument_and_state", lambda x: x * 2 if x is W else x + W,
       lambda i: (W,) if i % 3 else (X,), calls=10)  # fmt: skip
+# It may be recorded in vain 16 times in a row.
+plays("hooks_of_arguments_for_a_while", lambda x: x * x,
+      lambda i: (x := leaf(3), i > 16 or x.register_hook(lambda g: g))[:1], calls=34)  # fmt: skip

@@ -141,3 +141,9 @@ class WithSecondName(Base):
 uses("a_slot_with_two_names", lambda x, thing: x * thing.second, WithSecondName, *puts("a", 5.0))
 uses("a_slot_that_another_one_hides", lambda x, thing: x * thing.hidden(), with_hidden_slot,
      lambda thing: WithSlot.k.__set__(thing, 5.0))  # fmt: skip
+
+
+@program
+def an_object_that_finds_any_attribute(world):
+    thing = type("Thing", (), {"__slots__": (), "__getattr__": lambda self, name: 2.0})()
+    world.check(lambda x: x * thing.k)
