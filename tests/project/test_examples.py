@@ -296,13 +296,16 @@ QUICK = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("program, options", [*((p, ()) for p in QUICK), ("cnn", ("--augment",))])
-def test_quick_examples(program, options, tmp_path):
-    text = succeed(program, "--quick", *options, cwd=tmp_path, picture=f"runs/{program}.png")
+def check_quick(program, text):
     for pattern, *bounds in QUICK[program]:
         for number, low, high in zip(numbers(pattern, text), *bounds, strict=True):
             assert low <= number <= high, text
+
+
+@pytest.mark.slow
+def test_quick_form_with_an_option(tmp_path):
+    """`test_compiled_examples.py` has the others, with `compile` and without."""
+    check_quick("cnn", succeed("cnn", "--quick", "--augment", cwd=tmp_path, picture="runs/cnn.png"))
 
 
 @pytest.mark.slow

@@ -2,20 +2,22 @@
 
 import importlib
 import re
+import runpy
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from adversarial.harness import bits
 from both_ways import is_replayed
+from test_examples import QUICK, check_quick, path_of
 
 import gpugrad
 from gpugrad.training import Trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("error:gpugrad.compile")]
 
-_QUICK = "cnn character_transformer long_memory regression variational_autoencoder".split()
-WITH_OPTION = {"train_mlp": ("--epochs", 2, "--hidden", 16), **dict.fromkeys(_QUICK, ("--quick",))}
+WITH_OPTION = {"train_mlp": ("--epochs", 2, "--hidden", 16), **dict.fromkeys(QUICK, ("--quick",))}
 # Each with the function of the program that is compiled here.
 WITHOUT_OPTION = {
     "bayesian_network": ("lower_bound", "--steps", 50),
@@ -30,13 +32,12 @@ WITHOUT_OPTION = {
 def run(tmp_path, monkeypatch, capsys):
     """Run an example in this process; return what it prints, less times, and its pictures."""
 
-    def run(name, *options):
-        program = importlib.import_module(name)
+    def run(main, name, *options):
         monkeypatch.setattr(sys, "argv", [name, "--device", "cpu", *map(str, options)])
         monkeypatch.chdir(tmp_path)
         gpugrad.manual_seed(0)
         capsys.readouterr()
-        program.main()
+        main()
         printed = re.sub(r"[\d.]+ m?s\b", "", capsys.readouterr().out)
         pictures = {path.name: path.read_bytes() for path in Path("runs").glob("*.png")}
         assert pictures
@@ -56,9 +57,12 @@ def test_programs_with_the_option(name, run, monkeypatch):
         return fit(trainer, *args)
 
     monkeypatch.setattr(Trainer, "fit", noted)
-    eager = run(name, *WITH_OPTION[name])
+    main = partial(runpy.run_path, str(path_of(name)), run_name="__main__")
+    eager = run(main, name, *WITH_OPTION[name])
     count = len(trainers)
-    assert run(name, *WITH_OPTION[name], "--compile") == eager
+    if name in QUICK:
+        check_quick(name, eager[0])
+    assert run(main, name, *WITH_OPTION[name], "--compile") == eager
     assert len(trainers) == 2 * count > 0
     for first, second in zip(trainers[:count], trainers[count:], strict=True):
         assert is_replayed(second._update)
@@ -68,9 +72,9 @@ def test_programs_with_the_option(name, run, monkeypatch):
 @pytest.mark.parametrize("name", WITHOUT_OPTION)
 def test_functions_of_programs(name, run, monkeypatch):
     function, *options = WITHOUT_OPTION[name]
-    eager = run(name, *options)
     program = importlib.import_module(name)
+    eager = run(program.main, name, *options)
     compiled = gpugrad.compile(getattr(program, function))
     monkeypatch.setattr(program, function, compiled)
-    assert run(name, *options) == eager
+    assert run(program.main, name, *options) == eager
     assert is_replayed(compiled)
