@@ -59,13 +59,13 @@ class Training(NamedTuple):
 
 
 def trainings(options):
-    batches = (16,) if options.short else (128, 1024, 8192)
+    batches = (2,) if options.short else (128, 1024, 8192)
     if options.full:
         batches = (1, 32, *batches)
-    wide = Net((784, 64, 64, 10), 32) if options.short else Net(WIDE, 8192)
+    wide = Net((784, 16, 16, 10), 8) if options.short else Net(WIDE, 8192)
     precisions = report.precisions(options)
     small = [
-        Training(Net(MLP, batch), "fp32", "small" if batch in (16, 128) else None)
+        Training(Net(MLP, batch), "fp32", "small" if batch in (2, 128) else None)
         for batch in batches
     ]
     if "fp32" not in precisions:

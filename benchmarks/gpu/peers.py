@@ -28,7 +28,7 @@ DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bflo
 
 # How many float32 numbers are copied to keep a GPU busy, and to measure its bandwidth.
 COPY_SIZE = 100_000_000
-COPY_SIZE_SHORT = 100_000
+COPY_SIZE_SHORT = 10_000
 
 # JAX would take three quarters of the GPU's memory, and leave too little for the others.
 ENVIRONMENT = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}

@@ -1,6 +1,6 @@
 """The example programs about derivatives, compared to certified values, closed forms and SciPy.
 
-Those in the style of NumPy run in a short form.
+`test_compiled_examples.py` has those in the style of NumPy, which run in a short form.
 """
 
 import ctypes
@@ -10,7 +10,6 @@ import subprocess
 from functools import partial
 
 import fixed_point
-import hidden_markov
 import least_squares
 import numpy as np
 import ode_fit
@@ -19,7 +18,7 @@ import pytest
 import raw_kernel
 from numpy.testing import assert_allclose
 from scipy import integrate, optimize
-from test_examples import numbers, path_of, run, succeed
+from test_examples import numbers, succeed
 
 import gpugrad as gg
 from gpugrad.testing import gradcheck
@@ -37,31 +36,6 @@ def run_program(program, *options, cwd):
 def number_after(words, text):
     (found,) = numbers(rf"{words}\s*#", text)
     return found
-
-
-def test_unknown_picture_format(tmp_path):
-    done = run(path_of("raw_kernel"), "--plot", "picture.doc", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "argument --plot: picture.doc must end in .pdf, .png or .svg" in done.stderr
-
-
-@pytest.mark.parametrize("program, options, pattern, is_right", [
-    ("gaussian_process", "--steps 12",
-     r"likelihood from # to #(?:.*\n)+.* is # miles.*\nand #% of them",
-     lambda before, after, error, share: after < before - 50 and error < 3.2 and 85 < share < 100),
-    ("gaussian_mixture", "--points 500", "length is #; #%",
-     lambda gradient, share: gradient < 1e-8 and share > 95),
-    ("bayesian_network", "--steps 300", "bound from # to #", lambda old, new: new > old + 500),
-    ("fluid", "--times 5 --steps 6", "difference from # to #", lambda old, new: new < old / 2),
-    ("hidden_markov", "--starts 2 --steps 5 --pieces 10", "per letter from # to #",
-     lambda old, new: new > old + 0.2),
-])  # fmt: skip
-def test_program(program, options, pattern, is_right, tmp_path):
-    text = run_program(program, *options.split(), cwd=tmp_path)
-    assert is_right(*numbers(pattern, text)), text
-    if program == "hidden_markov":
-        letters = " ".join(re.findall(r"most of: (.*)", text)).split()
-        assert sorted(letters) == [*hidden_markov.LETTERS]
 
 
 @pytest.mark.parametrize("start", least_squares.STARTS)

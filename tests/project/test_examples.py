@@ -2,6 +2,7 @@
 
 import functools
 import gzip
+import importlib
 import re
 import signal
 import subprocess
@@ -172,17 +173,17 @@ class TestBadInput:
 
     @pytest.fixture
     def error_of(self, tmp_path, monkeypatch, capsys):
-        """A function that runs the program in ``tmp_path`` and returns its error message."""
+        """A function that runs a program in ``tmp_path`` and returns its error message."""
 
-        def run_here(*options):
+        def run_here(*options, program="train_mlp"):
             before = files(tmp_path)
             monkeypatch.chdir(tmp_path)
-            monkeypatch.setattr("sys.argv", ["train_mlp.py", *map(str, options)])
+            monkeypatch.setattr("sys.argv", [f"{program}.py", *map(str, options)])
             with pytest.raises(SystemExit) as stop:
-                train_mlp.main()
+                importlib.import_module(program).main()
             assert (stop.value.code, files(tmp_path)) == (2, before)
             line = capsys.readouterr().err
-            assert (line.partition(" ")[0], line.count("\n")) == ("train_mlp.py:", 1)
+            assert (line.partition(" ")[0], line.count("\n")) == (f"{program}.py:", 1)
             return line
 
         return run_here
@@ -207,6 +208,18 @@ class TestBadInput:
     ], ids=lambda value: " ".join(value) if isinstance(value, list) else "")  # fmt: skip
     def test_bad_options(self, error_of, options, words):
         assert words in error_of(*options)
+
+    @pytest.mark.parametrize("program, option, value", [
+        ("gaussian_mixture", "--points", 2), ("ode_fit", "--rtol", "nan"),
+        ("ode_fit", "--rtol", -1), ("long_memory", "--length", 1),
+        ("character_transformer", "--length", 1_000_000),
+    ])  # fmt: skip
+    def test_options_out_of_range(self, error_of, program, option, value):
+        assert f"{program}.py: {option} must be " in error_of(option, value, program=program)
+
+    def test_unknown_picture_format(self, error_of):
+        line = error_of("--plot", "picture.doc", program="raw_kernel")
+        assert "argument --plot: picture.doc must end in .pdf, .png or .svg" in line
 
     def test_a_device_that_is_not_there(self, error_of):
         problem = gpugrad.cuda.why_not() or "device cuda:1000 does not exist"
@@ -269,18 +282,6 @@ class TestBadInput:
 def test_small_examples(program, words, tmp_path):
     options = {"cwd": tmp_path, "picture": f"runs/{program}.png"}
     assert words in succeed(program, "--epochs", 5, "--seed", 3, **options)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("program, options", [
-    ("gaussian_mixture", ("--points", 2)), ("ode_fit", ("--rtol", "nan")),
-    ("ode_fit", ("--rtol", -1)), ("long_memory", ("--length", 1)),
-    ("character_transformer", ("--length", 1_000_000)),
-])  # fmt: skip
-def test_options_out_of_range(program, options, tmp_path):
-    done = run(path_of(program), *options, cwd=tmp_path)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert f"{program}.py: {options[0]} must be " in done.stderr
 
 
 # What the quick form of a program prints last, with the bounds of the numbers in it.
