@@ -16,8 +16,7 @@ def torch_of_tensors(name):
     """Return PyTorch's function that takes no numbers, which are therefore made to tensors."""
 
     def call(torch, *inputs):
-        tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
-        like = max(tensors, key=torch.is_floating_point)
+        like = max([x for x in inputs if isinstance(x, torch.Tensor)], key=torch.is_floating_point)
         inputs = [x if isinstance(x, torch.Tensor) else torch.full_like(like, x) for x in inputs]
         return attrgetter(name)(torch)(*inputs)
 

@@ -79,8 +79,7 @@ def test_batches(copied, way1, way2):
         calls, copies = multiplied(x1, x2, copied)
         assert len(calls) == 1
         if way2 == "in order":
-            in_order = way1 == "between the axes" and m == 1
-            assert copies == (0 if in_order else COPIES[way1][0])
+            assert copies == (0 if way1 == "between the axes" and m == 1 else COPIES[way1][0])
         if way1 == "in order":
             assert copies == COPIES[way2][1]
         multiplied(transposed(x2), transposed(x1), copied)
@@ -178,8 +177,7 @@ GRADIENTS = {
     "linear of sequences": (gg.linear, (2, 5, 4), (3, 4), (3,)),
     "matmul": (gg.matmul, (5, 4), (4, 3)),
     "matmul with a transpose": (lambda a, b: gg.matmul(a, b.mT), (5, 4), (3, 4)),
-    "attention": (weigh, *[(6, 5, 4)] * 3),
-    "heads": (weigh, *[(2, 3, 5, 4)] * 3),
+    "attention": (weigh, *[(6, 5, 4)] * 3), "heads": (weigh, *[(2, 3, 5, 4)] * 3),
     "einsum": (lambda a, b: gg.einsum("bij,bkj->bik", a, b), (6, 5, 4), (6, 3, 4)),
     "einsum over two": (lambda a, b: gg.einsum("aij,ijk->ak", a, b), (6, 5, 4), (5, 4, 3)),
     "tensordot": (lambda a, b: gg.tensordot(a, b, axes=2), (6, 5, 4), (5, 4, 3)),

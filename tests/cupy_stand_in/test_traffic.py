@@ -235,15 +235,13 @@ LAYERS = {
         lambda *inputs: gg.attention(*inputs, gg.asarray(MASK, device="cuda"), **DROPPED),
         *QUERIES, launches=(1, 2), least=ONCE,
     ),
-    "softmax": rows(gg.softmax, (64, 1000)),
-    "softmax, long": rows(gg.softmax, (8, 10007)),
+    "softmax": rows(gg.softmax, (64, 1000)), "softmax, long": rows(gg.softmax, (8, 10007)),
     "softmax, channels": rows(lambda x: gg.softmax(x, axis=1), (4, 24, 8, 32)),
     "log_softmax": rows(gg.log_softmax, (64, 1000)),
     "cross_entropy": rows(
         lambda x: gg.cross_entropy(x, labels_of(x)), (64, 1000), backward=2, launches=(2, 2)
     ),
-    "LSTM cell": cell("lstm", 4, 2),
-    "GRU cell": cell("gru", 3, 1),
+    "LSTM cell": cell("lstm", 4, 2), "GRU cell": cell("gru", 3, 1),
 }  # fmt: skip
 
 

@@ -120,11 +120,9 @@ FUNCTIONS = {
         x, 2 * gg.reshape(x, (2, 3, 4, 2)), "bicubic", "reflection"
     ),
     "bicubic": lambda x: functional.interpolate(x, (5, 7), mode="bicubic"),
-    "sums": lambda x: bags(x, "sum"),
-    "maxima": lambda x: bags(x, "max"),
+    "sums": lambda x: bags(x, "sum"), "maxima": lambda x: bags(x, "max"),
     "changes": images.Compose([
-        images.Normalize(0.5, 2.0),
-        images.RandomCrop((3, 2), 1, generator=gg.random.Generator(0)),
+        images.Normalize(0.5, 2.0), images.RandomCrop((3, 2), 1, generator=gg.random.Generator(0)),
         images.RandomHorizontalFlip(generator=gg.random.Generator(1)),
         images.RandomRotation(40, "bilinear", generator=gg.random.Generator(2)),
     ]),

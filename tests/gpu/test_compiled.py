@@ -72,10 +72,9 @@ class Training:
 
     def state(self):
         """All numbers that training has changed, as NumPy arrays."""
-        states = self.optimizer.state_dict()["state"].values()
         return host([
             self.mean, *self.model.state_dict().values(),
-            *(x for state in states for x in state.values()),
+            *(x for state in self.optimizer.state_dict()["state"].values() for x in state.values()),
             *(p.grad for p in self.model.parameters()),
         ])  # fmt: skip
 

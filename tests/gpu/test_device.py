@@ -67,8 +67,7 @@ DRAWS = {
 WAITS = {
     "item": lambda x: x.sum().item(), "bool": lambda x: bool(x[0] > 0), "cpu": lambda x: x.cpu(),
     "mask": lambda x: x[x > 0], "nonzero": lambda x: gg.nonzero(x),
-    "stream": lambda x: cuda.current_stream().synchronize(),
-    "device": lambda x: cuda.synchronize(),
+    "stream": lambda x: cuda.current_stream().synchronize(), "device": lambda x: cuda.synchronize(),
 }  # fmt: skip
 
 

@@ -244,8 +244,7 @@ def test_the_gradient_of_a_value_in_between():
 def test_gradient_descent_by_hand():
     x = gg.tensor([5.0, -3.0], requires_grad=True)
     for _ in range(100):
-        loss = ((x - gg.tensor([1.0, 2.0])) ** 2).sum()
-        loss.backward()
+        ((x - gg.tensor([1.0, 2.0])) ** 2).sum().backward()
         with gg.no_grad():
             x -= 0.1 * x.grad
         x.grad = None
@@ -507,8 +506,7 @@ def test_where_a_convolutional_network_looks():
     conv, kept = nn.Conv2d(1, 3, 3, padding=1), []
     model = nn.Sequential(conv, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
     conv.register_forward_hook(lambda module, args, output: kept.append(output))
-    scores = model(gg.random.normal((1, 1, 6, 6)))
-    (gradient,) = gg.autograd.grad(scores[0, 1], kept)
+    (gradient,) = gg.autograd.grad(model(gg.random.normal((1, 1, 6, 6)))[0, 1], kept)
     heat = F.relu((gradient.mean(axis=(2, 3), keepdims=True) * kept[0]).sum(axis=1))
     assert heat.shape == (1, 6, 6)
 

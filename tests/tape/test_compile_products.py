@@ -42,10 +42,8 @@ def of_two(product):
 
 
 PRODUCTS = {
-    "T": lambda x, y: x @ y.T,
-    "mT": lambda x, y: gg.matmul(x.mT, y),
-    "slices": lambda x, y: x[:, :40] @ y[:, :40].T,
-    "rows": lambda x, y: x[::2] @ y[::2].T,
+    "T": lambda x, y: x @ y.T, "mT": lambda x, y: gg.matmul(x.mT, y),
+    "slices": lambda x, y: x[:, :40] @ y[:, :40].T, "rows": lambda x, y: x[::2] @ y[::2].T,
     "reversed": lambda x, y: x[:, ::-1] @ y[:, ::-1].T + gg.flip(x, axis=1) @ y.T,
     "stacks": lambda x, y: gg.stack([x, x * 2]) @ gg.stack([y, y * 2]).mT,
     "of three": lambda x, y: x @ y.T @ x,
@@ -57,8 +55,7 @@ PRODUCTS = {
     "einsum of three": lambda x, y: gg.einsum("ij,kj,kl->il", x, y, x),
     "vecdot": lambda x, y: gg.vecdot(x, y),
     "tensordot": lambda x, y: gg.tensordot(x, y, axes=((1,), (1,))),
-    "inner": lambda x, y: np.inner(x, y),
-    "linear": F.linear,
+    "inner": lambda x, y: np.inner(x, y), "linear": F.linear,
     "outer": lambda x, y: gg.linalg.outer(x[0], y[0]),
     "attention": lambda x, y: F.scaled_dot_product_attention(x, y, x),
     "solve": lambda x, y: gg.linalg.solve(x @ y.T + 100 * gg.eye(len(x), dtype=x.dtype), x),

@@ -58,8 +58,7 @@ def test_a_wrong_rule_fails(x, rule):
 
 
 @pytest.mark.parametrize("wrong, words", [
-    ({"x1": lambda xp, g, x2: g @ x2}, "input 0"),
-    ({"x2": lambda xp, g, x1: x1 @ g}, "input 1"),
+    ({"x1": lambda xp, g, x2: g @ x2}, "input 0"), ({"x2": lambda xp, g, x1: x1 @ g}, "input 1"),
     ({"x2": lambda xp, g, x1: g.T @ x1}, "input 1"),
 ])  # fmt: skip
 def test_a_transposed_rule_fails(library, wrong, words):

@@ -187,8 +187,7 @@ def by_jax(names):
     import jax
 
     with jax.enable_x64(True):
-        function = jax.jit(compose(theirs(), names))
-        values = np.asarray(function(jax.numpy.asarray(X))).tolist()
+        values = np.asarray(jax.jit(compose(theirs(), names))(jax.numpy.asarray(X))).tolist()
     jax.clear_caches()  # the caches take gigabytes
     return values
 

@@ -250,8 +250,7 @@ def written(m):
     lambda m: gg.asarray([[m[0, 0], 2.0], [0, m[1, 1]]], dtype=gg.float64),
     lambda m: gg.asarray(m, dtype=gg.complex128, copy=True),
     lambda m: gg.full_like(m, m[0, 0]) + gg.ones_like(m) * gg.empty_like(m).ndim,
-    lambda m: m.to(m[0]).reshape(-1)[[3, 1]],
-    lambda m: m.astype(gg.result_type(m, gg.complex64)),
+    lambda m: m.to(m[0]).reshape(-1)[[3, 1]], lambda m: m.astype(gg.result_type(m, gg.complex64)),
 ])  # fmt: skip
 def test_functions(function):
     check_against_loop(NUMPY, function, (0,), normal(NUMPY, N, 2, 2))

@@ -14,8 +14,7 @@ from ._wrapping import of_class, through
 
 __all__ = [  # noqa: F822
     "LinAlgError", "cholesky", "cross", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv",
-    "matmul", "matrix_power", "matrix_rank", "norm", "pinv", "qr", "slogdet",
-    "solve", "svd",
+    "matmul", "matrix_power", "matrix_rank", "norm", "pinv", "qr", "slogdet", "solve", "svd",
 ]  # fmt: skip
 
 
@@ -101,5 +100,4 @@ def _complex(a):
     on_current([a])
     _refuse_half([a])
     refuse("a call of cuSOLVER")
-    dtype = a.dtype if not a.size else np.result_type(a.dtype, np.complex64)
-    return a._values.astype(dtype)
+    return a._values.astype(a.dtype if not a.size else np.result_type(a.dtype, np.complex64))

@@ -27,8 +27,7 @@ def _random(x):
 
 
 def _inner(x, y):
-    pairs = zip(_leaves(x), _leaves(y), strict=True)
-    return sum(np.sum(np.real(np.conj(a) * b)) for a, b in pairs)
+    return sum(np.sum(np.real(np.conj(a) * b)) for a, b in zip(_leaves(x), _leaves(y), strict=True))
 
 
 def _moved(x, v, eps):
