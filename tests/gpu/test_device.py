@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from both_ways import training
 from cuda_device import IS_STAND_IN, host_must_not_wait, keep_busy, on_gpu, on_several, only_real
 from numpy.testing import assert_array_equal
 
@@ -110,12 +111,7 @@ class TestMemory:
     def test_work_continues_after_an_out_of_memory_error(self, limit):
         model = nn.MLP(100, [100, 10]).to("cuda")
         optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-
-        def step(n):
-            optimizer.zero_grad()
-            model(gg.ones((n, 100), device="cuda")).sum().backward()
-            optimizer.step()
-
+        step = training(optimizer, lambda n: model(gg.ones((n, 100), device="cuda")).sum())
         step(10)
         before = self.used()
         limit(2_000_000)

@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from both_ways import training
 from numpy.testing import assert_allclose
 
 import gpugrad as gg
@@ -38,17 +39,10 @@ def blobs(n=60):
     return centers[labels] + gg.random.normal((n, 2)), labels
 
 
-def step(optimizer, loss):
-    optimizer.zero_grad()
-    value = loss()
-    value.backward()
-    optimizer.step()
-    return value
-
-
 def minimize(optimizer, loss, steps):
     """Return the values of ``loss()`` before each step."""
-    return [step(optimizer, loss).item() for _ in range(steps)]
+    step = training(optimizer, loss)
+    return [step().item() for _ in range(steps)]
 
 
 def fit(model, x, y, optimizer, loss=F.mse_loss, steps=30):
@@ -117,7 +111,7 @@ def test_gradient_clipping():
 def test_a_compiled_step():
     model, (x, y) = nn.Linear(3, 1), plane()
     optimizer = optim.SGD(model.parameters(), lr=0.2)
-    compiled = gg.compile(lambda x, y: step(optimizer, lambda: F.mse_loss(model(x), y)))
+    compiled = gg.compile(training(optimizer, lambda x, y: F.mse_loss(model(x), y)))
     losses = [compiled(x, y).item() for _ in range(20)]
     assert losses[-1] < losses[0] / 100
 
@@ -714,7 +708,7 @@ def test_a_compiled_step_with_a_last_batch_that_is_shorter():
         gg.manual_seed(1)
         model = nn.Linear(3, 1)
         optimizer = optim.Adam(model.parameters(), lr=0.1)
-        function = compile(lambda x, y, m=model, o=optimizer: step(o, lambda: F.mse_loss(m(x), y)))
+        function = compile(training(optimizer, lambda x, y, m=model: F.mse_loss(m(x), y)))
         results.append([function(*batch).item() for _ in range(3) for batch in loader])
     assert results[0] == results[1]
 

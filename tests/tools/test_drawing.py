@@ -176,7 +176,8 @@ def test_what_cannot_be_drawn(output, options, kind, message):
     "fa:fa-car", "$$x^2$$", "[x](http://a.b)", "{{}} | pipe", "ünï 数",
 ])  # fmt: skip
 def test_any_label_is_shown_as_text(label):
-    drawing, lines = gg.draw(leaf(1.0, label) * 2), label.split("\n")
+    x = leaf(1.0, label)
+    drawing, lines = gg.draw(x * 2), label.split("\n")
     assert boxes(drawing)[1][: len(lines)] == lines
     (text,) = re.findall(r'^    n1\("(.*)<br>\(\)<br>1"\):::leaf$', drawing.mermaid, re.MULTILINE)
     # Only numeric character references and harmless characters are left.

@@ -20,17 +20,9 @@ def setting(make=None):
 
 def training(world, w, optimizer, loss_of=None, after=None):
     """A compiled step; ``after`` is called at its end, for what the step returns besides."""
-
-    @world.compile
-    def step(x):
-        optimizer.zero_grad()
-        loss = ((w * x) ** 2).sum() if loss_of is None else loss_of(x)
-        loss.backward()
-        optimizer.step()
-        return loss.detach(), x * 2, None if after is None else after()
-
+    train = harness.training(optimizer, loss_of or (lambda x: ((w * x) ** 2).sum()))
     world.watch(w, optimizer)
-    return step
+    return world.compile(lambda x: (train(x), x * 2, None if after is None else after()))
 
 
 def put(optimizer, **values):
