@@ -325,10 +325,14 @@ def _by_statistics(xp, x, mean, var, weight=None, bias=None, /, *, eps):
     scale, shift = _scale_and_shift(
         xp, *[cast(xp, p, wide) for p in (mean, var, weight, bias)], eps
     )
-    column = (x.shape[1],) + (1,) * (len(x.shape) - 2)
-    out = cast(xp, x, wide) * xp.reshape(scale, column)
-    out += xp.reshape(shift, column)
+    out = cast(xp, x, wide) * xp.reshape(scale, _column(x))
+    out += xp.reshape(shift, _column(x))
     return cast(xp, out, dtype)
+
+
+def _column(x):
+    """The shape in which an array of channels broadcasts with ``x``."""
+    return (x.shape[1],) + (1,) * (len(x.shape) - 2)
 
 
 def _scale_and_shift(xp, mean, var, weight, bias, eps):
@@ -340,15 +344,21 @@ def _scale_and_shift(xp, mean, var, weight, bias, eps):
 
 def _by_statistics_vjp(xp, g, x, mean, var, weight, wanted, eps):
     g, x, mean, var, weight = widen(xp, g, x, mean, var, weight)
-    column = (x.shape[1],) + (1,) * (len(x.shape) - 2)
+    axes, sums = _all_but_channels(x), (None, None)
+    if any(wanted[1:]):
+        deviations = x - xp.reshape(mean, _column(x))
+        sums = xp.sum(g * deviations, axis=axes), xp.sum(g, axis=axes)
+    return _by_sums(xp, g, var, weight, wanted, eps, *sums)
+
+
+def _by_sums(xp, g, var, weight, wanted, eps, along, total):
+    """The cotangents, from the sums of the products of ``g`` with the deviations, and of ``g``."""
     inverse = 1 / xp.sqrt(var + eps)
     scale = inverse if weight is None else inverse * weight
-    to_x = g * xp.reshape(scale, column) if wanted[0] else None
-    if not any(wanted[1:]):
+    to_x = g * xp.reshape(scale, _column(g)) if wanted[0] else None
+    if total is None:
         return to_x, None, None, None, None
-    axes = _all_but_channels(x)
-    total = xp.sum(g, axis=axes)
-    along = xp.sum(g * (x - xp.reshape(mean, column)), axis=axes) * inverse
+    along = along * inverse
     return to_x, -total * scale, along * scale * inverse / -2, along, total
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import sysconfig
 from itertools import islice, product
+from math import prod
 
 import numpy as np
 import pytest
@@ -228,6 +229,10 @@ def test_group_norm_and_batch_norm(parameters, dtype, kind):
             mean, var = values(shape[1:2], dtype, kind, 4), np.arange(1, shape[1] + 1, dtype=dtype)
             given = x, mean, var, weight, bias
             check_twin(by_statistics, "forward", *given, may_decline=True, eps=1e-5)
+            for wanted in ((True, False, False, True, True), (False, True, True, False, False)):
+                given = g, x, mean, var, weight, wanted, 1e-5
+                if shape[1] > 1 and prod(shape[2:]) > 1:
+                    check_twin(by_statistics, "joint", *given, may_decline=True)
         for wanted in WANTED:
             check_twin(group, "joint", g, x, weight, wanted, groups, 1e-5)
             if shape[1] > 1:

@@ -522,6 +522,16 @@ KERNEL(scale_channels) {
     }
 }
 
+// a: g, x, mean, sums of g * (x - mean) and of g of each channel (2, items)
+KERNEL(sums_of_channels) {
+    JOB;
+    for (int64_t row = first; row < last; row++) {
+        NAME(Terms) terms = {ROW(0), ROW(1), .number = ((T *)job->a[2])[row], .scale = 1};
+        const NAME(Two) sums = NAME(of_channel)(job, NAME(along), terms);
+        ((T *)job->a[3])[row] = sums.a, ((T *)job->a[3])[row + job->m] = sums.b;
+    }
+}
+
 // Normalization of a matrix (n, m), whose columns are the channels. An item is STRIP of them.
 
 #define COLUMNS                                                                                    \
@@ -1011,7 +1021,7 @@ KERNEL(copy_windows) {
     X(softmax, 0) X(softmax_vjp, 0) X(log_softmax, 1) X(log_softmax_vjp, 0) X(cross_entropy, 1)    \
     X(layer_norm, 2) X(layer_norm_vjp, 3) X(group_norm, 0) X(group_norm_vjp, 2)                    \
     X(batch_norm, 0) X(batch_norm_vjp, 0) X(batch_norm_columns, 0) X(batch_norm_columns_vjp, 0)    \
-    X(scale_channels, 0)                                                                           \
+    X(scale_channels, 0) X(sums_of_channels, 0)                                                    \
     X(tile_maxima, 0) X(tile_places, 1) X(put_in_tiles, 1) X(window_places, 1)                     \
     X(put_in_windows, 0) X(copy_windows, 0)                                                        \
     X(sigmoid, 2) X(sigmoid_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)                       \

@@ -157,5 +157,16 @@ def _by_statistics(xp, x, mean, var, weight=None, bias=None, /, *, eps):
     return out if done else NotImplemented
 
 
-_by_statistics.is_eager = True  # type: ignore[attr-defined]  # a program's kernels do more at once
-ops._by_statistics.twin("numpy", _by_statistics)
+def _by_statistics_vjp(xp, g, x, mean, var, weight, wanted, eps):
+    is_known = any(wanted[1:]) and x.shape[1] > 1 and prod(x.shape[2:]) > 1
+    if not is_known or not _covers_channels(x, g, mean, var, weight):
+        return NotImplemented
+    sums = np.empty((2, x.shape[1]), x.dtype)
+    if not _by_channel("sums_of_channels", "", x, eps, g, x, mean, sums):
+        return NotImplemented
+    return ops._by_sums(xp, g, var, weight, wanted, eps, *sums)
+
+
+for _function in (_by_statistics, _by_statistics_vjp):
+    _function.is_eager = True  # type: ignore[attr-defined]  # a program's kernels do more at once
+ops._by_statistics.twin("numpy", _by_statistics, joint=_by_statistics_vjp)
