@@ -168,10 +168,10 @@ def test_every_geometry(are_done, lengths, filters, groups, dtype):
 
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("filters, groups", [(8, 1), (16, 16)])
-@pytest.mark.parametrize("n, lengths", [(40, (15, 13)), (2, (130, 131))])
+@pytest.mark.parametrize("n, lengths", [(40, (15, 13)), (2, (130, 131)), (2, (17_000,))])
 def test_many_blocks(are_done, n, lengths, filters, groups, has_bias):
-    """Of several images, and of rows of windows of one image."""
-    x, weight, bias = operands(n, 16, filters, lengths, (3, 3), groups)
+    """Of several images, of rows of windows of one image, and of windows of a long signal."""
+    x, weight, bias = operands(n, 16, filters, lengths, (3,) * len(lengths), groups)
     compare(x, weight, bias if has_bias else None, padding=1, groups=groups)
     assert are_done() == [True] * 3
 

@@ -5,10 +5,11 @@
 #ifndef _WIN32
 #ifndef CONVOLUTION
 #define CONVOLUTION
-// channels, filters: in a group. images_in_block, rows: in a block, the latter of windows.
-// blocks_in_sum: of the gradient; 0 for the convolution itself.
+// channels, filters: in a group. images_in_block, rows: in a block, the latter of windows, along
+// the axis `axis`, which is 1 for images with one axis. blocks_in_sum: of the gradient, else 0.
 typedef struct {
-    int64_t images, groups, channels, filters, are_elements, images_in_block, rows, blocks_in_sum;
+    int64_t images, groups, channels, filters, are_elements, images_in_block, rows, blocks_in_sum,
+        axis;
     Windows windows;
     void *x, *weight, *bias, *out; // of the gradient, g is in the place of the weight
     _Atomic int64_t errors;
@@ -17,6 +18,9 @@ typedef struct {
 #define IS_BY_CHANNEL(c) ((c)->channels == 1 && (c)->filters == 1)
 
 static int64_t parts_of(int64_t n, int64_t part) { return (n + part - 1) / part; }
+
+// The windows in a row.
+static int64_t in_row(const Convolution *c) { return c->axis ? 1 : c->windows.counts[1]; }
 
 // The elements that all windows reach along an axis.
 static int64_t extent(const Windows *w, int axis) {
@@ -33,10 +37,10 @@ typedef struct {
 
 static void NAME(go_to)(const Convolution *c, NAME(Place) *p, int64_t row) {
     p->windows = c->windows;
-    p->windows.counts[0] = LEAST(c->windows.counts[0] - row, c->rows);
-    p->windows.before[0] -= row * c->windows.stride[0];
-    p->start = row * c->windows.counts[1];
-    p->count = p->windows.counts[0] * c->windows.counts[1];
+    p->windows.counts[c->axis] = LEAST(c->windows.counts[c->axis] - row, c->rows);
+    p->windows.before[c->axis] -= row * c->windows.stride[c->axis];
+    p->start = row * in_row(c);
+    p->count = p->windows.counts[0] * p->windows.counts[1];
 }
 
 // The columns of a group of an image, (depth, count). `plane` is the group's number among all.
@@ -195,17 +199,18 @@ static void NAME(sum_images)(const Convolution *c, const NAME(Place) *p, int64_t
 // A piece is a block of rows of an image, or a sum over `blocks_in_sum` blocks.
 static void NAME(convolve_piece)(void *context, int64_t piece) {
     Convolution *c = context;
-    const int64_t *counts = c->windows.counts, parts = parts_of(counts[0], c->rows);
+    const int64_t *counts = c->windows.counts, parts = parts_of(counts[c->axis], c->rows);
     NAME(Place) p = {.depth = c->channels * c->windows.size[0] * c->windows.size[1],
                      .all = counts[0] * counts[1]};
-    int64_t most = p.depth * c->rows * counts[1];
+    const int64_t in_block = c->rows * in_row(c);
+    int64_t most = p.depth * in_block;
     const int64_t weights = c->groups * p.depth * c->filters;
     if (IS_BY_CHANNEL(c)) { // memory for the plane and for terms
         NAME(go_to)(c, &p, 0);
         most = extent(&p.windows, 0) * extent(&p.windows, 1) + 8 * NAME(TOGETHER);
         most = 2 * most + p.depth;
     }
-    const int64_t of_product = c->filters * (c->blocks_in_sum ? p.depth : c->rows * counts[1]);
+    const int64_t of_product = c->filters * (c->blocks_in_sum ? p.depth : in_block);
     p.columns = malloc(sizeof(T) * (most + of_product + (c->blocks_in_sum ? weights : 0)));
     if (!p.columns) {
         c->errors |= NO_MEMORY;

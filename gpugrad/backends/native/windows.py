@@ -96,7 +96,7 @@ def _convolve(x, weight, bias, out, geometry, groups, filters, blocks, in_sum):
     numbers = (
         n, groups, channels, filters, geometry.are_elements,
         images.stop - images.start, rows.stop - rows.start, in_sum,
-        *map(int, with_two_axes(geometry).flat),
+        2 - len(geometry.size), *map(int, with_two_axes(geometry).flat),
     )  # fmt: skip
     pointers = [ctypes.c_void_p(place(a)) for a in (x, weight, bias, out)]
     numbers = (ctypes.c_int64 * len(numbers))(*numbers)
