@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from ._arguments import check_type
+from ._arguments import between, check_type
 from ._creation import asarray
 from ._foreign_names import explains_arguments
 from ._tensor import Tensor
@@ -55,7 +55,7 @@ def gradcheck(
 
     Returns True, as PyTorch's. Raises AssertionError, showing the entries that are furthest off,
     if the gradients disagree or if ``f`` changes its inputs; TypeError for an input of lower
-    precision; and ValueError if no input or no output requires grad.
+    precision; and ValueError if no input or no output requires grad, or ``eps`` is not positive.
 
     >>> import gpugrad
     >>> x = gpugrad.tensor([0.5, -2.0], dtype=gpugrad.float64, requires_grad=True)
@@ -270,6 +270,7 @@ def _check(name, checked, f, inputs, labels, tolerances, forward):
     forward: whether to compare tangents too.
     """
     check = f"{name} of {_name(checked)}"
+    between(f"{check}: eps", tolerances[0], 0)
     wanted = [i for i, x in enumerate(inputs) if _wants_grad(x)]
     for i in wanted:
         if str(inputs[i].dtype).split(".")[-1] not in ("float64", "complex128"):

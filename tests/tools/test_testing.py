@@ -51,6 +51,13 @@ WRONG_RULES = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("eps", [0, -1e-6, float("nan"), None])
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+def test_a_step_that_is_none(x, check, eps):
+    with pytest.raises(ValueError, match=r"^grad(grad)?check of sin: eps must be a number above 0"):
+        check(gpugrad.sin, x, eps=eps)
+
+
 @pytest.mark.parametrize("rule", WRONG_RULES.values(), ids=WRONG_RULES)
 def test_a_wrong_rule_fails(x, rule):
     with pytest.raises(AssertionError, match=r"(?s)gradcheck of square: .* gradient to input 0"):
