@@ -12,6 +12,7 @@ from ..autograd.mode import no_grad
 from ..backends import backend_of
 from ..backends.dtypes import float32, float64, int32
 from ..backends.placement import placed_like
+from ..nn.common import can_be_read
 from ..nn.module import overwrite
 from ..nn.utils import grouped_gradients, scale_arrays
 from ..ops.elementwise import isfinite, logical_and, logical_or, where
@@ -170,17 +171,21 @@ class GradScaler:
     def update(self, new_scale: Any = None) -> None:
         """Adapt the scale after the steps of all optimizers; or set it to ``new_scale``.
 
-        Raises RuntimeError if there was no step.
+        Raises RuntimeError if there was no step, and ValueError unless ``new_scale`` is a positive,
+        finite number; a tensor is checked on the CPU only.
         """
         if not self._enabled:
             return
         scale = self._scale_or_error("update")
         if new_scale is not None:
-            if not isinstance(new_scale, Tensor):
-                new_scale = between("GradScaler.update: new_scale", new_scale, *_RANGE)
-            value = asarray(new_scale).detach().to(scale.device, float32)
-            require(value.shape == (), "GradScaler.update: new_scale must be a number", new_scale)
-            overwrite(scale, value.array)
+            name, given = "GradScaler.update: new_scale", new_scale
+            if isinstance(given, Tensor):
+                require(given.shape == (), f"{name} must be a number", given)
+                # A GPU would be waited for.
+                given = given.item() if given.device == "cpu" and can_be_read(given) else None
+            if given is not None:
+                new_scale = between(name, given, *_RANGE)
+            overwrite(scale, asarray(new_scale).detach().to(scale.device, float32).array)
         else:
             founds = [x for found in self._found.values() for x in found.values()]
             if not founds:

@@ -358,7 +358,10 @@ def test_several_outputs_and_optimizers_are_scaled():
     scaler.step(b)
     assert (p.tolist(), q.tolist()) == ([0, 0, 0], [1, 1, 1])
     assert scaler.scale(collections.namedtuple("pair", "x y")(p[0], p[1]))._fields == ("x", "y")
-    for given, scale in ((), 4), ((3.0,), 3):
+    for wrong in -4.0, gg.tensor(-4.0), gg.tensor(float("nan")), gg.ones(2):
+        with pytest.raises(ValueError, match=r"^GradScaler\.update: new_scale must be a number"):
+            scaler.update(wrong)
+    for given, scale in ((), 4), ((3.0,), 3), ((gg.tensor(5.0),), 5):
         scaler.update(*given)
         assert scaler.get_scale() == scale
         scaler.scale(p.sum()).backward()
