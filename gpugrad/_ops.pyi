@@ -11,7 +11,10 @@ def abs(x: Array, /) -> Tensor:
     """Elementwise absolute value, which is real for complex numbers too; the gradient at 0 is 0."""
 
 def acos(x: Array, /) -> Tensor:
-    """Elementwise arccosine; the gradient is infinite at -1 and 1, and nan beyond."""
+    """Elementwise arccosine; the gradient is infinite at -1 and 1, and nan beyond.
+
+    The second derivative is nan at -1 and 1.
+    """
 
 def acosh(x: Array, /) -> Tensor:
     """Elementwise inverse hyperbolic cosine; the gradient is infinite at 1, and nan below."""
@@ -80,7 +83,10 @@ def argwhere(x: Array, /) -> Tensor:
     """
 
 def asin(x: Array, /) -> Tensor:
-    """Elementwise arcsine; the gradient is infinite at -1 and 1, and nan beyond."""
+    """Elementwise arcsine; the gradient is infinite at -1 and 1, and nan beyond.
+
+    The second derivative is nan at -1 and 1.
+    """
 
 def asinh(x: Array, /) -> Tensor:
     """Elementwise inverse hyperbolic sine."""
@@ -1172,6 +1178,7 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Tensor:
 def where(condition: Array | complex, x1: Array | complex, x2: Array | complex) -> Tensor:
     """Elementwise ``x1`` where ``condition`` holds, else ``x2``.
 
-    Raises TypeError unless ``condition`` is bool. If both are Python scalars, the result has
-    the default dtype for their kind.
+    Raises TypeError unless ``condition`` is bool, and ValueError for an int beside integers whose
+    dtype cannot hold it. If both are Python scalars, the result has the default dtype for their
+    kind.
     """

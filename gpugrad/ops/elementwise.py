@@ -294,8 +294,9 @@ clip.vjp(x=_clip_x, min=_clip_min, max=_clip_max)
 def where(xp, condition, x1, x2):
     """Elementwise ``x1`` where ``condition`` holds, else ``x2``.
 
-    Raises TypeError unless ``condition`` is bool. If both are Python scalars, the result has
-    the default dtype for their kind.
+    Raises TypeError unless ``condition`` is bool, and ValueError for an int beside integers whose
+    dtype cannot hold it. If both are Python scalars, the result has the default dtype for their
+    kind.
     """
     if condition.dtype != xp.bool:
         raise TypeError("condition must be bool; use a comparison, as in x != 0")
@@ -303,6 +304,12 @@ def where(xp, condition, x1, x2):
         widest = next(k for k in (complex, float, int, bool) if k in (type(x1), type(x2)))
         dtype = {complex: xp.complex64, float: xp.float32, int: xp.int64, bool: xp.bool}[widest]
         x1 = xp.full_like(condition, x1, dtype=dtype)
+    for x, other in (x1, x2), (x2, x1):
+        # NumPy's `where` would wrap it around; other functions raise. 0 to 127 fit every dtype.
+        if type(x) is int and not 0 <= x < 128 and xp.isdtype(other.dtype, "integral"):
+            limits = xp.iinfo(other.dtype)
+            if not limits.min <= x <= limits.max:
+                raise ValueError(f"Python integer {x} out of bounds for {other.dtype}")
     return xp.where(condition, x1, x2)
 
 

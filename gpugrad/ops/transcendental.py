@@ -88,12 +88,18 @@ def tan(x):
 
 @standard_function(x=lambda xp, g, x: g / _sqrt_1_minus_square(xp, x))
 def asin(x):
-    """Elementwise arcsine; the gradient is infinite at -1 and 1, and nan beyond."""
+    """Elementwise arcsine; the gradient is infinite at -1 and 1, and nan beyond.
+
+    The second derivative is nan at -1 and 1.
+    """
 
 
 @standard_function(x=lambda xp, g, x: -g / _sqrt_1_minus_square(xp, x))
 def acos(x):
-    """Elementwise arccosine; the gradient is infinite at -1 and 1, and nan beyond."""
+    """Elementwise arccosine; the gradient is infinite at -1 and 1, and nan beyond.
+
+    The second derivative is nan at -1 and 1.
+    """
 
 
 def _sqrt_1_minus_square(xp, x):

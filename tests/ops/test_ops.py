@@ -375,6 +375,15 @@ def test_where_of_two_scalars_has_the_default_dtype(library):
         assert (library.dtype(y.dtype), y.tolist()) == (dtype, [x1, x2])
 
 
+@pytest.mark.parametrize("number", [-1, 256])
+def test_where_of_a_number_that_does_not_fit(library, number):
+    mask = library.tensor(np.array([True, False]))
+    for operands in (number, mask.astype("uint8")), (mask.astype("uint8"), number):
+        with pytest.raises(ValueError, match=f"^where: Python integer {number} out of bounds for"):
+            gg.where(mask, *operands)
+    assert gg.where(mask, 255, mask.astype("uint8")).tolist() == [255, 0]
+
+
 # Errors name the op and its operands. An error of the array library keeps its class.
 
 MISFIT = (ValueError, IndexError, RuntimeError)
