@@ -14,7 +14,7 @@ from ..ops.elementwise import abs as _abs
 from ..ops.elementwise import clip, floor, remainder, where
 from ..ops.elementwise import round as _round
 from ..ops.indexing import take
-from ..ops.manipulation import broadcast_to, moveaxis, stack
+from ..ops.manipulation import broadcast_to, concat, moveaxis, stack
 from ..ops.products import matmul, matrix_transpose
 
 
@@ -38,8 +38,7 @@ def grid_sample(
     align_corners: whether the ends are the centres of the first and the last elements, rather than
         the outer edges of these elements.
 
-    With ``"zeros"``, places beyond the ends give 0 times the nearest elements, so nan if one of
-    these is inf or nan. Raises ValueError for other modes, and for shapes that do not fit.
+    Raises ValueError for other modes, and for shapes that do not fit.
     """
     name = "grid_sample"
     one_of(f"{name}: mode", mode, ("bilinear", "nearest", "bicubic"))
@@ -54,13 +53,14 @@ def grid_sample(
         )
     n, channels, *lengths = input.shape
     require(0 not in lengths, f"{name}: the input must have elements", input.shape)
-    taps = []
+    taps, size = [], n * math.prod(lengths)
     for axis, length in enumerate(lengths):
         x = (grid[..., d - 1 - axis] + 1) / 2
         x = x * (length - 1) if align_corners else x * length - 0.5
-        taps.append(_taps(x, length, mode, padding_mode, bool(align_corners)))
-    # Of all pixels of all examples.
-    rows = moveaxis(input, 1, -1).reshape((n * math.prod(lengths), channels))
+        taps.append(_taps(x, length, mode, padding_mode, bool(align_corners), -2.0 * size))
+    # Of all pixels of all examples, and zeros for what lies beyond the ends.
+    rows = moveaxis(input, 1, -1).reshape((size, channels))
+    rows = concat([rows, create("zeros", (1, channels), like=rows)])
     example = create("arange", n, dtype="int64", like=input).reshape((n, *[1] * d))
     out: Any = 0.0
     for corner in product(*taps):
@@ -68,13 +68,17 @@ def grid_sample(
         weight: Any = 1.0
         for (index, share), length in zip(corner, lengths, strict=True):
             at, weight = at * length + index, weight * share
+        at = where(at < 0, size, at)
         values = take(rows, at.reshape((-1,)), axis=0).reshape((*at.shape, channels))
         out = out + values * weight[..., None]
     return moveaxis(out, -1, 1)
 
 
-def _taps(x, length, mode, padding_mode, align_corners):
-    """Pairs of indices along an axis and their weights, for the coordinates ``x``."""
+def _taps(x, length, mode, padding_mode, align_corners, beyond):
+    """Pairs of indices along an axis and their weights, for the coordinates ``x``.
+
+    beyond: the index of what lies beyond the ends.
+    """
 
     def inside(x):
         if padding_mode == "reflection":
@@ -93,7 +97,7 @@ def _taps(x, length, mode, padding_mode, align_corners):
             x = where(x == x, x, 0.0)  # as PyTorch has it
         first = _round(x) if mode == "nearest" else floor(x)
         share = x - first
-        weights = [share * 0 + 1] if mode == "nearest" else [1 - share, share]
+        weights = [first * 0 + 1] if mode == "nearest" else [1 - share, share]
     pairs = []
     for i, weight in enumerate(weights):
         place = first.detach() + i
@@ -104,7 +108,8 @@ def _taps(x, length, mode, padding_mode, align_corners):
         is_inside = index == place
         if mode != "nearest":
             is_inside = is_inside | is_nan  # the weight is nan, too
-        pairs.append((index.astype(int64), where(is_inside, weight, 0.0)))
+        index = where(is_inside, index, beyond).astype(int64)
+        pairs.append((index, where(is_inside, weight, 0.0)))
     return pairs
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from .._arguments import require, whole
 from .._creation import asarray, create
-from .._dtypes import is_half
+from .._dtypes import is_half, isdtype
 from .._tensor import Tensor
 from ..autograd.casting import in_float32
 from ..backends.dtypes import float32, int64
@@ -46,12 +46,16 @@ def ctc_loss(
     differentiates the loss of ``log_softmax(log_probs)`` instead, which has the same value if
     ``log_probs`` are normalized.
     For float16, intermediate values are computed in float32.
-    Raises ValueError for shapes that do not fit.
+    Raises ValueError for shapes that do not fit, and TypeError for labels and lengths that are not
+    integers.
     """
     blank = whole("ctc_loss: blank", blank, 0)
     is_single = log_probs.ndim == 2
     targets = asarray(targets)
     lengths = [asarray(x).reshape((-1,)) for x in (input_lengths, target_lengths)]
+    for name, x in zip(("targets", "lengths", "lengths"), (targets, *lengths), strict=True):
+        if x.size and not isdtype(x.dtype, "integral"):  # an empty list is floating
+            raise TypeError(f"ctc_loss: {name} must be integers, not {x.dtype}")
     if is_single:
         log_probs, targets = log_probs[:, None], targets.reshape((1, -1))
     fits = log_probs.ndim == 3 and all(x.shape == log_probs.shape[1:2] for x in lengths)

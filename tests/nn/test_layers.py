@@ -842,6 +842,8 @@ ERRORS = {
            lambda name=name, kw=kw: getattr(F, name)(IMAGE, 2, **kw)
            for name, kw in (("avg_pool2d", {}), ("adaptive_avg_pool2d", {}),
                             ("interpolate", {"mode": "area"}))},
+        "^ctc_loss: targets must be integers, not float64": aligned_with([[1.0, 2.0]], 5, 2),
+        "^ctc_loss: lengths must be integers, not float32": aligned_with([[1, 2]], 5.0, 2),
         "theta must be floating": lambda: F.affine_grid(THETA.astype("int64"), (1, 2, 3, 3)),
     },
     ValueError: {
@@ -1083,6 +1085,15 @@ def test_places_at_the_ends_and_that_are_nan(mode, padding_mode, align_corners):
 
     if padding_mode != "zeros":
         assert_is_pytorchs(function, np.array([[[1.0, 0, 0], [0, 1, 0]]]), x)
+    # Beyond an infinite element at an end, nothing is read.
+    x[:, :, 0, 0] = x[:, :, 2, 3] = np.inf
+    grid = gpugrad.tensor([[[[-1.0, -1], [0.97, 0.97], [0.3, -0.2]]]], dtype="float64")
+    theirs = torch.nn.functional.grid_sample(*map(torch.asarray, (x, grid.numpy())), **options)
+    found = F.grid_sample(gpugrad.asarray(x), grid.requires_grad_(), **options)
+    assert_close(found.detach(), theirs.numpy())
+    if mode == "nearest":
+        found.sum().backward()
+        assert not grid.grad.numpy().any()
 
 
 def test_what_is_given_is_kept():
