@@ -167,6 +167,7 @@ def _by_statistics_vjp(xp, g, x, mean, var, weight, wanted, eps):
     return ops._by_sums(xp, g, var, weight, wanted, eps, *sums)
 
 
-for _function in (_by_statistics, _by_statistics_vjp):
-    _function.is_eager = True  # type: ignore[attr-defined]  # a program's kernels do more at once
+# A program's kernels do more at once.
+_by_statistics.is_eager = True  # type: ignore[attr-defined]
+_by_statistics_vjp.is_eager = True  # type: ignore[attr-defined]
 ops._by_statistics.twin("numpy", _by_statistics, joint=_by_statistics_vjp)
