@@ -100,7 +100,7 @@ def test_other_arrays_are_for_numpy(names):
         same("sliding_windows", given, size=(2, 2), padding=1)
     strided = x.astype("float32")[..., ::2]
     same("sliding_windows", strided, size=(2, 2), padding=1)
-    same("sliding_windows", np.arange(6.0 * 8**3).reshape(2, 3, 8, 8, 8), size=(2, 2, 2))
+    same("sliding_windows", np.arange(6.0 * 5**4).reshape(6, 5, 5, 5, 5), size=(2, 2, 2, 2))
     assert not names()
     go_through(strided, (2, 2))
     assert names() == ["put_in_tiles"]  # whose own arrays lie in order
@@ -125,7 +125,7 @@ def test_many_planes_and_threads(names):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("lengths", [(5,), (40,), (7, 9), (14, 14), (1, 33)])
+@pytest.mark.parametrize("lengths", [(5,), (40,), (7, 9), (14, 14), (1, 33), (4, 5, 12)])
 def test_elements_of_windows(names, lengths, dtype):
     x = np.random.default_rng(0).standard_normal((2, 3, *lengths)).astype(dtype)
     x[0, 0] = -0.0
@@ -168,12 +168,14 @@ def test_every_geometry(are_done, lengths, filters, groups, dtype):
 
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("filters, groups", [(8, 1), (16, 16)])
-@pytest.mark.parametrize("n, lengths", [(40, (15, 13)), (2, (130, 131)), (2, (17_000,))])
+@pytest.mark.parametrize("n, lengths", [
+    (40, (15, 13)), (2, (130, 131)), (2, (17_000,)), (2, (25, 24, 23)), (9, (7, 5, 6)),
+])  # fmt: skip
 def test_many_blocks(are_done, n, lengths, filters, groups, has_bias):
     """Of several images, of rows of windows of one image, and of windows of a long signal."""
     x, weight, bias = operands(n, 16, filters, lengths, (3,) * len(lengths), groups)
     compare(x, weight, bias if has_bias else None, padding=1, groups=groups)
-    assert are_done() == [True] * 3
+    assert are_done() == [len(lengths) < 3 or groups == 1] * 3
 
 
 def test_long_work_is_several_calls(monkeypatch):
@@ -206,7 +208,7 @@ def test_convolution_of_other_arrays(are_done):
     assert are_done() == [True] * 3
     compare(*[a.astype("float16") for a in (x, weight, bias)])
     compare(x[:0], weight, bias)
-    compare(*operands(2, 2, 2, (4, 4, 4), (2, 2, 2)))
+    compare(*operands(2, 2, 2, (4, 4, 4, 4), (2, 2, 2, 2)))
     assert not any(are_done()[3:])
 
 

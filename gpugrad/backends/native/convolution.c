@@ -5,11 +5,11 @@
 #ifndef _WIN32
 #ifndef CONVOLUTION
 #define CONVOLUTION
-// channels, filters: in a group. images_in_block, rows: in a block, the latter of windows, along
-// the axis `axis`, which is 1 for images with one axis. blocks_in_sum: of the gradient, else 0.
+// channels, filters: in a group. images_in_block, rows: in a block, the latter of `in_row` windows,
+// along the first axis, which is `axis` in `windows`. blocks_in_sum: of the gradient; else 0.
 typedef struct {
     int64_t images, groups, channels, filters, are_elements, images_in_block, rows, blocks_in_sum,
-        axis;
+        axis, in_row;
     Windows windows;
     void *x, *weight, *bias, *out; // of the gradient, g is in the place of the weight
     _Atomic int64_t errors;
@@ -18,9 +18,6 @@ typedef struct {
 #define IS_BY_CHANNEL(c) ((c)->channels == 1 && (c)->filters == 1)
 
 static int64_t parts_of(int64_t n, int64_t part) { return (n + part - 1) / part; }
-
-// The windows in a row.
-static int64_t in_row(const Convolution *c) { return c->axis ? 1 : c->windows.counts[1]; }
 
 // The elements that all windows reach along an axis.
 static int64_t extent(const Windows *w, int axis) {
@@ -39,13 +36,13 @@ static void NAME(go_to)(const Convolution *c, NAME(Place) *p, int64_t row) {
     p->windows = c->windows;
     p->windows.counts[c->axis] = LEAST(c->windows.counts[c->axis] - row, c->rows);
     p->windows.before[c->axis] -= row * c->windows.stride[c->axis];
-    p->start = row * in_row(c);
-    p->count = p->windows.counts[0] * p->windows.counts[1];
+    p->start = row * c->in_row;
+    p->count = PRODUCT(p->windows.counts);
 }
 
 // The columns of a group of an image, (depth, count). `plane` is the group's number among all.
 static Matrix NAME(columns)(const Convolution *c, const NAME(Place) *p, int64_t plane) {
-    T *x = (T *)c->x + plane * c->channels * p->windows.lengths[0] * p->windows.lengths[1];
+    T *x = (T *)c->x + plane * c->channels * PRODUCT(p->windows.lengths);
     if (c->are_elements) return NAME(in_order)(x, p->count);
     NAME(put_windows)(&p->windows, x, c->channels, p->columns);
     return NAME(in_order)(p->columns, p->count);
@@ -200,9 +197,8 @@ static void NAME(sum_images)(const Convolution *c, const NAME(Place) *p, int64_t
 static void NAME(convolve_piece)(void *context, int64_t piece) {
     Convolution *c = context;
     const int64_t *counts = c->windows.counts, parts = parts_of(counts[c->axis], c->rows);
-    NAME(Place) p = {.depth = c->channels * c->windows.size[0] * c->windows.size[1],
-                     .all = counts[0] * counts[1]};
-    const int64_t in_block = c->rows * in_row(c);
+    NAME(Place) p = {.depth = c->channels * PRODUCT(c->windows.size), .all = PRODUCT(counts)};
+    const int64_t in_block = c->rows * c->in_row;
     int64_t most = p.depth * in_block;
     const int64_t weights = c->groups * p.depth * c->filters;
     if (IS_BY_CHANNEL(c)) { // memory for the plane and for terms

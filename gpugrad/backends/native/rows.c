@@ -787,10 +787,13 @@ ELEMENTWISE(gelu_vjp) {
 
 #ifndef TILES
 #define TILES
-// A `Geometry` of backends/windows.py with two axes.
+// A `Geometry` of backends/windows.py with two axes and, behind them, the axis before them.
 typedef struct {
-    int64_t lengths[2], size[2], counts[2], stride[2], before[2], dilation[2];
+    int64_t lengths[3], size[3], counts[3], stride[3], before[3], dilation[3];
 } Windows;
+
+// Of all axes
+#define PRODUCT(x) ((x)[0] * (x)[1] * (x)[2])
 
 // Go through the rows of tiles: of the values of tiles, and of the elements, one begins at `at` and
 // `from`. The loops go on to a multiple of 8 tiles, which is faster. What they write too much, the
@@ -977,21 +980,27 @@ KERNEL(put_in_windows) {
 }
 #undef Integer
 
-// The elements of windows in planes: at each tap, those of all windows, or 0 outside of the plane.
-static void NAME(put_windows)(const Windows *w, const T *planes, int64_t number, T *out) {
-    const int64_t n = w->counts[1], step = w->stride[1], taps = w->size[0] * w->size[1];
+// The elements of windows in volumes: at each tap, those of all windows, or 0 outside.
+static void NAME(put_windows)(const Windows *w, const T *volumes, int64_t number, T *out) {
+    const int64_t n = w->counts[1], step = w->stride[1], taps = PRODUCT(w->size);
+    const int64_t in_plane = w->size[0] * w->size[1], rows = w->counts[2] * w->counts[0];
     for (int64_t item = 0; item < number * taps; item++) {
-        const int64_t plane = item / taps, tap = item % taps;
+        const int64_t volume = item / taps, deep = item % taps / in_plane, tap = item % in_plane;
         const int64_t left = tap % w->size[1] * w->dilation[1] - w->before[1];
+        const int64_t top = tap / w->size[1] * w->dilation[0] - w->before[0];
         int64_t start, stop;
         NAME(columns_inside)(w, left, &start, &stop);
-        for (int64_t row = 0; row < w->counts[0]; row++, out += n) {
-            const int64_t y = row * w->stride[0] + tap / w->size[1] * w->dilation[0] - w->before[0];
-            if (y < 0 || y >= w->lengths[0] || start >= stop) {
+        for (int64_t row = 0; row < rows; row++, out += n) {
+            const int64_t y = row % w->counts[0] * w->stride[0] + top;
+            const int64_t z =
+                row / w->counts[0] * w->stride[2] + deep * w->dilation[2] - w->before[2];
+            const int is_inside = y >= 0 && y < w->lengths[0] && z >= 0 && z < w->lengths[2];
+            if (!is_inside || start >= stop) {
                 memset(out, 0, n * sizeof(T));
                 continue;
             }
-            const T *x = planes + (plane * w->lengths[0] + y) * w->lengths[1] + left;
+            const int64_t line = (volume * w->lengths[2] + z) * w->lengths[0] + y;
+            const T *x = volumes + line * w->lengths[1] + left;
             for (int64_t i = 0; i < start; i++) out[i] = 0;
             if (step > 1 || stop - start < 8)
                 for (int64_t i = start; i < stop; i++) out[i] = x[i * step];
@@ -1007,8 +1016,8 @@ static void NAME(put_windows)(const Windows *w, const T *planes, int64_t number,
 // a: Windows, x, out
 KERNEL(copy_windows) {
     const Windows *w = piece->job->a[0];
-    const int64_t of_out = w->size[0] * w->size[1] * w->counts[0] * w->counts[1];
-    const T *x = GIVEN(T, 1) + first * w->lengths[0] * w->lengths[1];
+    const int64_t of_out = PRODUCT(w->size) * PRODUCT(w->counts);
+    const T *x = GIVEN(T, 1) + first * PRODUCT(w->lengths);
     NAME(put_windows)(w, x, last - first, GIVEN(T, 2) + first * of_out);
 }
 

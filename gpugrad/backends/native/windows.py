@@ -37,22 +37,24 @@ def _run(name, geometry, x, *arrays):
     """Have a kernel go through the planes of ``x``; returns whether it did."""
     size, length = prod(geometry.lengths), -(-geometry.counts[-1] // 8) * 8
     options = {"cost": size, "m": geometry.are_disjoint}
-    return rows(name, x.dtype, x.size // size, length, with_two_axes(geometry), *arrays, **options)
+    arrays = with_three_axes(geometry), *arrays
+    return rows(name, x.dtype, x.size // size, length, *arrays, **options)
 
 
 @lru_cache(1024)
-def with_two_axes(geometry):
-    """The numbers of a geometry with one or two axes, as the library takes them."""
+def with_three_axes(geometry):
+    """The numbers of a geometry with up to three axes, as the library takes them: the last two
+    axes, and then the first one of three."""
     fill = 1, 1, 1, 1, 0, 1
-    rows = [(n,) * (2 - len(x)) + x for n, x in zip(fill, geometry, strict=True)]
-    return np.array(rows, np.int64)
+    rows = [(n,) * (3 - len(x)) + x for n, x in zip(fill, geometry, strict=True)]
+    return np.array([(*plane, first) for first, *plane in rows], np.int64)
 
 
 def copy(x, out, geometry):
-    """Write the elements of all windows, at most along two axes, into ``out``."""
-    if not _is_known(x) or not out.size or len(geometry.size) > 2:
+    """Write the elements of all windows, at most along three axes, into ``out``."""
+    if not _is_known(x) or not out.size or len(geometry.size) > 3:
         return False
-    arrays = with_two_axes(geometry), x, out
+    arrays = with_three_axes(geometry), x, out
     return rows("copy_windows", x.dtype, x.size // prod(geometry.lengths), 1, *arrays)
 
 
@@ -86,7 +88,8 @@ def sum_blocks(g, x, geometry, groups, blocks, in_sum):
 
 
 def _convolve(x, weight, bias, out, geometry, groups, filters, blocks, in_sum):
-    if x.dtype not in (float32, float64) or len(geometry.size) > 2:
+    axes, is_by_channel = len(geometry.size), x.shape[1] == groups == groups * filters
+    if x.dtype not in (float32, float64) or axes > (2 if is_by_channel else 3):
         return None
     function = getattr(base(), f"gg_convolve_{x.dtype.char}", None)
     if function is None or not all(a.size for a in (x, weight, out)):
@@ -96,7 +99,7 @@ def _convolve(x, weight, bias, out, geometry, groups, filters, blocks, in_sum):
     numbers = (
         n, groups, channels, filters, geometry.are_elements,
         images.stop - images.start, rows.stop - rows.start, in_sum,
-        2 - len(geometry.size), *map(int, with_two_axes(geometry).flat),
+        (1, 0, 2)[axes - 1], prod(geometry.counts[1:]), *map(int, with_three_axes(geometry).flat),
     )  # fmt: skip
     pointers = [ctypes.c_void_p(place(a)) for a in (x, weight, bias, out)]
     numbers = (ctypes.c_int64 * len(numbers))(*numbers)
