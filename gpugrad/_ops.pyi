@@ -982,7 +982,8 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
     """``x`` sorted along ``axis``.
 
     Each element of the result passes its gradient to the element of ``x`` that it came from. If
-    ``stable``, equal elements keep their order, even if ``descending``.
+    ``stable``, equal elements keep their order, even if ``descending``. PyTorch's also returns
+    the indices, as `argsort` does. NumPy's method sorts in place, but ``x.sort()`` here does not.
     """
 
 def split(

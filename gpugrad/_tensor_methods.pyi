@@ -181,6 +181,13 @@ class TensorMethods:
         """Elementwise sine."""
     def softmax(self, /, axis: int | tuple[int, ...] = -1) -> Tensor:
         """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
+    def sort(self, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+        """``x`` sorted along ``axis``.
+
+        Each element of the result passes its gradient to the element of ``x`` that it came from. If
+        ``stable``, equal elements keep their order, even if ``descending``. PyTorch's also returns
+        the indices, as `argsort` does. NumPy's method sorts in place, but ``x.sort()`` here does not.
+        """
     def sqrt(self, /) -> Tensor:
         """Elementwise square root; its gradient at 0 is infinite."""
     def square(self, /) -> Tensor:
@@ -246,8 +253,15 @@ class TensorMethods:
 
         Raises ValueError unless they are axes in this order.
         """
+    def nonzero(self) -> tuple[Tensor, ...]:
+        """Indices of the elements that are not 0, a tensor for each axis; PyTorch's is `argwhere`."""
     def ravel(self) -> Tensor:
         """The elements in row-major order, along one axis."""
+    def repeat(self, repeats: Any, *, axis: int | None = None) -> Tensor:
+        """Each element ``repeats`` times in a row along ``axis``; None flattens the array first.
+
+        repeats: an int, or an array of integers (n,). PyTorch's method is `tile`.
+        """
     def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
         """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
     def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor:

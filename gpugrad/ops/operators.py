@@ -17,7 +17,7 @@ from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import composite, exports
 from ..backends import SCALARS, Shape, adopt, backend_of, describe, is_foreign, is_on, namespace_of
 from ..backends.dtypes import int64
-from . import elementwise, indexing, linalg, manipulation, products, reductions
+from . import elementwise, indexing, linalg, manipulation, products, reductions, searching
 from .indexing import getitem, getitem_batched, scatter_add_batched, setitem, setitem_batched
 from .keys import is_basic, items
 
@@ -36,11 +36,11 @@ COMPARISONS = {
 
 UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
 
-# Methods of NumPy's arrays or PyTorch's tensors that programs often chain, with the same meaning.
-# All other ops are functions only.
+# Methods of NumPy's arrays or PyTorch's tensors that programs often chain, with the same meaning
+# but for sort, which returns only the values, as in JAX. All other ops are functions only.
 METHODS = """
     abs all any argmax argmin argsort astype clip conj cos exp log log_softmax logsumexp matmul
-    max mean min permute_dims pow prod relu round sigmoid sign sin softmax sqrt square
+    max mean min permute_dims pow prod relu round sigmoid sign sin softmax sort sqrt square
     std sum tanh var
 """.split()
 
@@ -288,6 +288,26 @@ def _take(self, indices: Any, axis: int | None = None) -> Tensor:
     return self[(*[slice(None)] * axis_of("take", axis, self.ndim), indices)]
 
 
+@explains_arguments
+def _nonzero(self) -> tuple[Tensor, ...]:
+    """Indices of the elements that are not 0, a tensor for each axis; PyTorch's is `argwhere`."""
+    return searching.nonzero(self)
+
+
+@explains_arguments
+def _repeat(self, repeats: Any, *, axis: int | None = None) -> Tensor:
+    """Each element ``repeats`` times in a row along ``axis``; None flattens the array first.
+
+    repeats: an int, or an array of integers (n,). PyTorch's method is `tile`.
+    """
+    if isinstance(repeats, (list, tuple)):
+        raise TypeError(
+            f"repeat: repeats must be an int or an array, not {repeats}; to repeat the whole "
+            f"tensor write gpugrad.tile(x, {repeats})"
+        )
+    return manipulation.repeat(self, repeats, axis=axis)
+
+
 def _copy(self) -> Tensor:
     """The same values in new memory; differentiable."""
     return manipulation.astype(self, self.dtype, copy=True)
@@ -372,8 +392,8 @@ def _put(name, operator):
 
 
 _METHODS = (
-    _copy, _cpu, _cuda, _cumprod, _cumsum, _diagonal, _dot, _flatten, _ravel, _reshape, _squeeze,
-    _swapaxes, _take, _to, _to_device, _trace,
+    _copy, _cpu, _cuda, _cumprod, _cumsum, _diagonal, _dot, _flatten, _nonzero, _ravel, _repeat,
+    _reshape, _squeeze, _swapaxes, _take, _to, _to_device, _trace,
 )  # fmt: skip
 
 

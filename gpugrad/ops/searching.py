@@ -104,7 +104,8 @@ def sort(x, /, *, axis=-1, descending=False, stable=True):
     """``x`` sorted along ``axis``.
 
     Each element of the result passes its gradient to the element of ``x`` that it came from. If
-    ``stable``, equal elements keep their order, even if ``descending``.
+    ``stable``, equal elements keep their order, even if ``descending``. PyTorch's also returns
+    the indices, as `argsort` does. NumPy's method sorts in place, but ``x.sort()`` here does not.
     """
     order = {"axis": axis, "descending": descending, "stable": stable}
     if is_recorded(x):

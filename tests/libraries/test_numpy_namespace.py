@@ -278,7 +278,8 @@ x.transpose(1, 0); x.swapaxes(0, 1); x[None, ...].swapaxes(0, -1); x.dot(A.T); x
 x.cumsum(); x.cumsum(1); x.cumsum(axis=0); x.cumprod(); x.cumprod(axis=-1); x.copy(); x.diagonal()
 x.diagonal(1); x[None, ...].diagonal(-1, 2, 0); x.trace(); x[None, ...].trace(1, axis1=1, axis2=2)
 x.take([3, 0, 3]); x.take([[1, 0], [0, 0]], 1); x.take([-1, 0], axis=0); x.take(1); x.take((0, 1))
-x.take(()); x.take(1, axis=-1); x[:, (0,)]; x[(1, 0), (0, 2)]; x[(0, 1), ...]
+x.take(()); x.take(1, axis=-1); x[:, (0,)]; x[(1, 0), (0, 2)]; x[(0, 1), ...]; x.repeat(2)
+x.repeat(2, axis=1); x.repeat(x.argmax(1), axis=0); x[x.nonzero()]
 """
 
 

@@ -40,6 +40,10 @@ gg.tensor([1.0], dtype="float31")  # TypeError: data type 'float31' not understo
 gg.cat([leaf, leaf])  # AttributeError: write gpugrad.concat  # gg.concat([leaf, leaf])
 gradcheck(gg.add, leaf, leaf)  # TypeError: several inputs are one tuple, gradcheck(f, (x, y))
 leaf.at[0].set(1.0)  # AttributeError: write x[key] = value, which changes no other tensor
+x.repeat(2, 3)  # TypeError: write gpugrad.tile(x, (2, 3))  # gg.tile(x, (2, 3))
+x.repeat((2, 3))  # TypeError: write gpugrad.tile(x, (2, 3))  # gg.tile(x, (2, 3))
+x.nonzero(as_tuple=True)  # TypeError: leave it out for a tuple of indices  # x.nonzero()
+x.sort(0)  # TypeError: axis is passed by name, as in sort(axis=0)  # x.sort(axis=0)
 leaf.unsqueeze(0)  # AttributeError: write gpugrad.expand_dims(x, axis)  # gg.expand_dims(leaf, 0)
 gg.nonzero(gg.tensor(1.0))  # ValueError: nonzero: the array must have at least one axis
 gg.nonzero(leaf)[0].backward()  # ValueError: integers or bools (int64 (2,) on cpu), such as arg
