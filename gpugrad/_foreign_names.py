@@ -45,6 +45,9 @@ def explains_arguments(function: _F) -> _F:
         try:
             return function(*args, **keywords)
         except TypeError:
+            if "argnum" in keywords and "argnums" in signature(function).parameters:
+                keywords["argnums"] = keywords.pop("argnum")  # autograd's name, which is accepted
+                return call(*args, **keywords)
             if problem := _misfit(call.__name__, function, args, keywords):
                 raise TypeError(problem) from None
             raise
