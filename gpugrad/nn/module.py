@@ -292,8 +292,8 @@ class Module(Explained):
                 x.node.owner, watch = _moved, x.node.watch
                 x.node = Leaf(x)
                 x.node.watch = watch
-            if x.grad is not None:
-                x.grad = moved(x.grad, device, dtype)
+            if x.grad is not None:  # also that of a parameter that was frozen later
+                x._grad = moved(x.grad, device, dtype)
         return self
 
     # State

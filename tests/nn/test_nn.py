@@ -127,9 +127,11 @@ def test_to_casts_parameters_gradients_and_floating_buffers(how):
     model(gpugrad.ones((1, 2))).sum().backward()
     before = list(model.parameters())
     arrays = [p.array for p in before]
+    before[0].requires_grad_(False)  # keeps its gradient
     model.to("cpu", gpugrad.float32)
     assert all(a is p.array for a, p in zip(arrays, before, strict=True))
     assert model.to(*how, **({} if how else {"dtype": gpugrad.float64})) is model
+    before[0].requires_grad_()
     assert [id(p) for p in model.parameters()] == [id(p) for p in before]
     assert {x.dtype for p in before for x in (p, p.grad)} == {np.dtype("float64")}
     assert all(p.is_leaf for p in before)
