@@ -126,7 +126,9 @@ def missing(owner, name, kind=None, place=None):
     elif owner in modules and name[0] != "_":
         from difflib import get_close_matches
 
-        for other in get_close_matches(name, dir(modules[owner]), 1, 0.75):
+        names = dir(modules[owner])
+        same = [other for other in names if other.lower() == name.lower()]
+        for other in same or get_close_matches(name, names, 1, 0.75):
             message += f"; did you mean {owner}.{other}?"
     return AttributeError(message, name=name)
 

@@ -308,10 +308,12 @@ def _name_positional(op, args, static):
     known, n = op.static_positional, len(op.inputs)
     if len(args) > len(known):
         if op.variadic:
-            raise TypeError(f"{op.name}: give one sequence of arrays: {op.name}([x, y])")
+            example = f"{op.name}([x, y]{''.join([f', {p}=...' for p in op.static_names])})"
+            raise TypeError(f"{op.name}: give one sequence of arrays, others by name: {example}")
+        taken, named = (*op.inputs, *known), [p for p in op.static_names if p not in known]
         raise TypeError(
-            f"{op.name}: takes at most {n + len(known)} positional arguments, not {n + len(args)}; "
-            f"pass others by name: {', '.join(op.static_names)}"
+            f"{op.name}: takes at most {len(taken)} positional arguments ({', '.join(taken)}), "
+            f"not {n + len(args)}{'; pass others by name: ' * bool(named)}{', '.join(named)}"
         )
     for name, value in zip(known, args, strict=False):
         if name in static:

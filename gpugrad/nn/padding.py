@@ -26,7 +26,7 @@ def pad(
 
     Raises ValueError for a ``pad`` that does not fit the input and the mode.
     """
-    widths = tuple(pad)
+    widths = (pad,) if isinstance(pad, int) else tuple(pad)
     ndim = input.ndim
     if len(widths) % 2 or len(widths) > 2 * ndim or not all(isinstance(w, int) for w in widths):
         raise ValueError(

@@ -93,7 +93,8 @@ def list_of_parameters(name, parameters):
         return [parameters]
     if hasattr(parameters, "parameters"):
         raise TypeError(f"{name} is a module; pass model.parameters()")
-    check_type(parameters, Iterable, f"{name} must be an iterable of tensors")
+    remedy = "; call it" if callable(parameters) else ""
+    check_type(parameters, Iterable, f"{name} must be an iterable of tensors", remedy)
     return list(parameters)
 
 

@@ -98,6 +98,7 @@ class Trainer(Explained):
         notes: Mapping[str, Any] | None = None, callbacks: Sequence[Callback] = (),
         compile: bool = False,
     ) -> None:  # fmt: skip
+        check_type(optimizer, Optimizer, "Trainer: optimizer must be an Optimizer")
         one_of("Trainer: schedule_per", schedule_per, ("epoch", "step"))
         one_of("Trainer: mode", mode, ("min", "max"))
         name = getattr(loss, "__name__", type(loss).__name__)

@@ -92,6 +92,8 @@ vmap(abs)(gg.tensor(1.0))  # ValueError: give None in in_axes for what all examp
 vmap(lambda x: x.item())(leaf)  # TypeError: inside vmap a tensor stands for all examples
 TensorDataset(np.ones(3), np.ones(4))  # ValueError: needs tensors (n, ...) of one length n
 np.eye(2).view(np.matrix) @ leaf  # TypeError: make it an array, numpy.asarray(x)
+nn.Relu  # AttributeError: did you mean gpugrad.nn.ReLU?  # nn.ReLU()
+F.pad(x, 1)  # ValueError: must have two ints for each of at most 2 axes  # F.pad(x, (1, 1))
 nn.ReLU().cuda()  # AttributeError: write model.to("cuda")  # nn.ReLU().to("cpu")
 DataLoader((x, x[0]))  # TypeError: TensorDataset(inputs, targets)
 DataLoader(x, x)  # TypeError: TensorDataset(inputs, targets)  # DataLoader(TensorDataset(x, x))

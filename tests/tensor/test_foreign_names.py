@@ -65,8 +65,8 @@ TAKES = {
     "clip_grad_norm_": [(nn.utils.clip_grad_norm_, GIVEN, 1.0)],
     "grad": [(gg.autograd.grad, GIVEN[0] * 2, GIVEN)], "integers": [(random.integers, 0, 2, 3)],
     "linspace": [(gg.linspace, 0, 1)], "load": [(gg.load, "model.safetensors")],
-    "normal": [(random.normal, 3)], "uniform": [(random.uniform, 3)],
-    "state_dict": [(LAYER.state_dict,)],
+    "nonzero": [(X.nonzero,)], "normal": [(random.normal, 3)],
+    "state_dict": [(LAYER.state_dict,)], "uniform": [(random.uniform, 3)],
 }  # fmt: skip
 
 
@@ -90,9 +90,13 @@ def test_keywords_of_pytorch_are_answered(kind):
     (lambda: forwarding(X), r"^forwarding: helper\(\) got an unexpected keyword argument 'dim'"),
     (lambda: gg.var(X, ddof=1), "ddof is correction here"),
     (lambda: gg.max(X, X), "max: axis must be an int .*; of two arrays use maximum"),
-    (lambda: gg.concat(X, X), r"concat: give one sequence of arrays: concat\(\[x, y\]\)"),
+    (lambda: gg.concat([X], 1), r"one sequence .*, others by name: concat\(\[x, y\], axis="),
+    (lambda: gg.permute_dims(X, 1, 0), r"takes at most 2 positional arguments \(x, axes\), not 3$"),
+    (lambda: gg.mean(X, 1, True), r"2 .* \(x, axis\), not 3; pass others by name: keepdims$"),
     (lambda: gg.stack([]), "a Tensor or an array$"),
-    (lambda: optim.SGD(GIVEN, learning_rate=0.1), r"SGD: .* 'learning_rate'; it takes params, lr"),
+    (lambda: optim.SGD(GIVEN, learning_rate=0.1), r"^SGD: .*; learning_rate is lr here; it takes"),
+    (lambda: optim.SGD(LAYER.parameters), "an iterable of tensors, not a method; call it$"),
+    (lambda: training.Trainer(LAYER, F.mse_loss, SGD, []), "must be an Optimizer, not a function"),
     (lambda: optim.AdamW(GIVEN, fused=True, foreach=True), "no fused: .*; there is no foreach: "),
     (lambda: nn.Conv2d(3, 4), "Conv2d: missing .*'kernel_size'; it takes in_channels, out_ch"),
     (lambda: nn.Linear(2, 3, 4, 5), "Linear: too many positional arguments; it takes in_f"),
