@@ -25,7 +25,7 @@ from .. import special
 from .._arguments import check_floating, is_floating, one_of, require
 from .._creation import asarray, create
 from .._dtypes import isdtype
-from .._foreign_names import explain_names
+from .._foreign_names import Explained, explain_names
 from .._limits import finfo, iinfo
 from .._tensor import Tensor
 from ..backends.dtypes import float32, float64
@@ -45,7 +45,7 @@ __all__ = """
 explain_names(__name__)
 
 
-class Compose:
+class Compose(Explained):
     """Calls one function after the other, each with the result of the one before it.
 
     transforms: of this module, or any other functions of a batch.
@@ -68,7 +68,7 @@ class Compose:
         return Compose(transforms)
 
 
-class _Change:
+class _Change(Explained):
     """Base class of the functions of images, or of a tuple or list that begins with images."""
 
     def __call__(self, batch: Any) -> Any:

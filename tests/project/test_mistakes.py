@@ -97,6 +97,7 @@ F.pad(x, 1)  # ValueError: must have two ints for each of at most 2 axes  # F.pa
 nn.ReLU().cuda()  # AttributeError: write model.to("cuda")  # nn.ReLU().to("cpu")
 DataLoader((x, x[0]))  # TypeError: TensorDataset(inputs, targets)
 DataLoader(x, x)  # TypeError: TensorDataset(inputs, targets)  # DataLoader(TensorDataset(x, x))
+images.Compose(abs, abs)  # TypeError: one list, as in Compose([f, g])  # images.Compose([abs, abs])
 images.ToTensor()  # AttributeError: write gpugrad.asarray(images, dtype=gpugrad.float32) / 255
 (x + 1).backward()  # ValueError: with requires_grad=True  # x.requires_grad_().sum().backward()
 gg.exp(leaf).backward()  # ValueError: its sum() or mean()  # gg.exp(leaf).sum().backward()
