@@ -99,6 +99,9 @@ class MissingName:
     def __get__(self, instance, owner):
         raise missing(owner.__name__, self.name, self.kind)
 
+    def __set__(self, instance, value):
+        self.__get__(instance, type(instance))
+
 
 class HidesMissingNames(type):
     """The class of classes that have a `MissingName`: ``dir`` and ``help`` do not show them.

@@ -5,6 +5,7 @@ path. The op's implementation and its plans have decided beforehand what does no
 call, and the few lines that make a tensor and a node are written out in full.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -232,6 +233,7 @@ def general(op):
     implementations, differentiable, inputs = op.implementations, op.differentiable, op.inputs
     required, variadic = op.required, op.variadic
     n_inputs, defaults, n_static = len(inputs), op.static_defaults, len(op.static_names)
+    optional = math.inf if variadic else 1 << required  # the bit of the first that may be None
     keep_dtype = 0 if variadic else sum(1 << inputs.index(name) for name in op.integer)
 
     def call(*args, **static):
@@ -254,6 +256,9 @@ def general(op):
                 array = x.array
                 parent = x.node
             elif x is None:
+                if bit < optional:
+                    name = inputs[0 if variadic else len(arrays)]
+                    raise TypeError(f"{op.name}: None was given for {name}; is a return missing?")
                 array = parent = None
             elif type(x) in overriding:
                 return overriding[type(x)](op, args, static)

@@ -124,6 +124,8 @@ NOT_RAW = "not Tensor; it computes with xp, and only x may be"
 
 @pytest.mark.parametrize("call, message", [
     (lambda: cube("a"), "cube: cannot take a str"), (lambda: cube(2.0), "cube"),
+    (lambda: gg.where(ONES > 0, ONES, None), r"None was given for x2; is a return missing\?$"),
+    (lambda: gg.concat([ONES, None]), "concat: None was given for arrays"),
     (lambda: ONES @ 3, "matmul: one input must be an array, not the number 3"),
     (lambda: gg.where(True, ONES, 0.0), "where: one input must be an array, not the number True"),
     (lambda: gg.sum(ONES, 0, axis=1), "sum: got two values for axis"),

@@ -44,6 +44,7 @@ x.repeat(2, 3)  # TypeError: write gpugrad.tile(x, (2, 3))  # gg.tile(x, (2, 3))
 x.repeat((2, 3))  # TypeError: write gpugrad.tile(x, (2, 3))  # gg.tile(x, (2, 3))
 x.nonzero(as_tuple=True)  # TypeError: leave it out for a tuple of indices  # x.nonzero()
 x.sort(0)  # TypeError: axis is passed by name, as in sort(axis=0)  # x.sort(axis=0)
+setattr(leaf, "data", x[0])  # AttributeError: to write, x[...] = y under gpugrad.no_grad()
 leaf.unsqueeze(0)  # AttributeError: write gpugrad.expand_dims(x, axis)  # gg.expand_dims(leaf, 0)
 gg.nonzero(gg.tensor(1.0))  # ValueError: nonzero: the array must have at least one axis
 gg.nonzero(leaf)[0].backward()  # ValueError: integers or bools (int64 (2,) on cpu), such as arg
@@ -63,6 +64,7 @@ gg.save({"a": object()}, "x.safetensors")  # TypeError: save: state['a'] is a
 gg.save(leaf, "x.safetensors")  # TypeError: a dict, not a Tensor; give it a name, as in {"x": x}
 gg.load("nowhere/model.safetensors")  # FileNotFoundError: there is no file nowhere/model
 nn.Linear(2, 3)(gg.ones((4, 3)))  # ValueError: must be the in_features of weight (out, in) = (3, 2)
+nn.Linear(2, 3)(None)  # TypeError: linear: None was given for x; is a return missing?
 nn.Linear(2)  # TypeError: missing a required argument: 'out_features'
 nn.Linear(-1, 3)  # ValueError: Linear: in_features must be an int of at least 1, not -1
 nn.Conv2d(3, 4, 3)(gg.ones((2, 1, 8, 8)))  # ValueError: width), not of shape (2, 1, 8, 8)
