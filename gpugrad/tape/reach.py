@@ -203,7 +203,7 @@ class Reach:
 
         Python itself sets them, and no code comes between when a program adds to one.
         """
-        if not (_READING | _SETTING).isdisjoint(names):
+        if not counted or not (_READING | _SETTING).isdisjoint(names):
             return frozenset()
         pairs = zip(self.guards, self._origins, strict=True)
         found = [(x, self.seen.get(at), k) for (x, _, how), (at, k) in pairs if how == "same"]

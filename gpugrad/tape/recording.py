@@ -242,7 +242,9 @@ class _Recording:
         except Unsupported as error:
             recorder.stop(str(error))
             return None
-        self.guards = stage.count(self.counted, stage.take(leaves, self.read, self.guards))
+        self.guards = stage.take(leaves, self.read, self.guards)
+        if self.counted:
+            self.guards = stage.count(self.counted, self.guards)
         replaced = [*stage.replaced.values()]
         leaves = [*leaves, *[x for _, old, _ in replaced for x in old]]
         parts += [x for _, _, new in replaced for x in new]
