@@ -345,10 +345,8 @@ def diff(
 def divide(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise quotient ``x1 / x2``; dividing by zero gives inf or nan."""
 
-def dropout(x: Array, /, *, p: float, key: tuple[int, int], ndim: int = 0) -> Tensor:
+def dropout(x: Array, /, *, p: float, key: tuple[int, int]) -> Tensor:
     """``x / (1 - p)``, or 0 where ``dropout_mask(x, shape=x.shape, p=p, key=key)`` is False.
-
-    ndim: how many of the last axes are kept or zeroed as a whole; the mask lacks them.
 
     `gpugrad.nn.functional.dropout` draws a new key each time.
     """

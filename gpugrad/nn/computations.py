@@ -252,7 +252,15 @@ def dropout(
     large as ``input``. Inside `vmap` each example gets its own mask. Raises TypeError unless
     ``input`` is floating.
     """
-    return _drop("dropout", input, p, training, generator, 0)
+    _check_dropout("dropout", input, p)
+    if not training or p == 0:
+        return input
+    key = generator_for(input, generator).key()
+    levels = levels_now("dropout", input)
+    if not levels:
+        return drop_elements(input, p=p, key=key)
+    # All examples together are one input, so that each gets its own part of the mask.
+    return behind(drop_elements(physical(lifted(input, levels)), p=p, key=key), levels)
 
 
 def _dropout(
@@ -276,24 +284,21 @@ def _dropout(
             f"{name}: the input must be (n, channels, height, width), not of shape {input.shape}: "
             f"its first axis could also count examples of one channel"
         )
-    return _drop(name, input, p, training, generator, n)
+    shape = input.shape[:-n]
+    _check_dropout(name, input, p)
+    if not training or p == 0:
+        return input
+    kept = dropout(create("ones", shape, like=input), p, generator=generator)
+    kept = reshape(kept, (*shape, *[1] * n))
+    return where(kept > 0, input * kept, 0.0)
 
 
 dropout1d, dropout2d, dropout3d = for_axes(_dropout, keep_lengths=True)
 
 
-def _drop(name, input, p, training, generator, ndim):
-    """Zero elements, or the parts of the last ``ndim`` axes as a whole."""
+def _check_dropout(name, input, p):
     check_probability(name, p)
     check_floating(input, f"{name}: the input", "; use astype")
-    if not training or p == 0:
-        return input
-    key = generator_for(input, generator).key()
-    levels = levels_now(name, input)
-    if not levels:
-        return drop_elements(input, p=p, key=key, ndim=ndim)
-    # All examples together are one input, so that each gets its own part of the mask.
-    return behind(drop_elements(physical(lifted(input, levels)), p=p, key=key, ndim=ndim), levels)
 
 
 def scaled_dot_product_attention(

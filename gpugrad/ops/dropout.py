@@ -26,11 +26,8 @@ def _dropout_mask_vmap(call, batched, x, *, shape, **static):
 dropout_mask.vmap(_dropout_mask_vmap)
 
 
-def _masked(xp, x, p, key, shape, ndim):
-    shape = shape[: len(shape) - ndim]
+def _masked(xp, x, p, key, shape):
     mask = xp.dropout_mask(x, shape=shape, p=p, key=key)
-    if ndim:
-        mask = xp.reshape(mask, (*shape, *(1,) * ndim))
     # Not multiplied by the mask: inf * 0 would be nan.
     out = xp.where(mask, x, 0.0)
     if p < 1:
@@ -39,17 +36,13 @@ def _masked(xp, x, p, key, shape, ndim):
 
 
 @elementwise(discards=True)
-def dropout(xp, x, /, *, p, key, ndim=0):
+def dropout(xp, x, /, *, p, key):
     """``x / (1 - p)``, or 0 where ``dropout_mask(x, shape=x.shape, p=p, key=key)`` is False.
-
-    ndim: how many of the last axes are kept or zeroed as a whole; the mask lacks them.
 
     `gpugrad.nn.functional.dropout` draws a new key each time.
     """
-    return _masked(xp, x, p, key, x.shape, ndim)
+    return _masked(xp, x, p, key, x.shape)
 
 
-dropout.vjp(x=lambda xp, g, p, key, ndim: _masked(xp, g, p, key, g.shape, ndim))
-dropout.vmap(
-    lambda call, batched, x, **static: _masked(calls.namespace, x, shape=x.shape[1:], **static)
-)
+dropout.vjp(x=lambda xp, g, p, key: _masked(xp, g, p, key, g.shape))
+dropout.vmap(lambda call, batched, x, *, p, key: _masked(calls.namespace, x, p, key, x.shape[1:]))

@@ -5,8 +5,8 @@ from ...backends.cupy.kernels.random import dropout as launch
 from ...ops.dropout import dropout
 
 
-def _dropout(xp, x, p, key, ndim=0):
-    return launch(x, p, key) if covers(x.dtype) and not ndim else NotImplemented
+def _dropout(xp, x, p, key):
+    return launch(x, p, key) if covers(x.dtype) else NotImplemented
 
 
-dropout.twin("cupy", _dropout, x=lambda xp, g, p, key, ndim=0: _dropout(xp, g, p, key, ndim))
+dropout.twin("cupy", _dropout, x=lambda xp, g, p, key: _dropout(xp, g, p, key))
