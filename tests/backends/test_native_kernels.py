@@ -290,6 +290,18 @@ class Program:
         return Calls(self.steps, private)
 
 
+@pytest.mark.parametrize("n, number, last", [(600_000, 1, []), (8192, 36, [xp.sum])])
+def test_long_rows(n, number, last):
+    """A thread has memory for parts of a long row, and for few values of a shorter one."""
+    row, x, steps, made = np.full(n, 0.5), np.linspace(-1, 1, 2 * n).reshape(2, n), [], set()
+    for function in [xp.add, xp.exp, xp.multiply, xp.tanh] * number + last:
+        args = (x, row) if function in (xp.add, xp.multiply) else (x,)
+        kwargs = {"axis": 1} if function is xp.sum else {}
+        made.add(id(x := np.empty_like(function(*args, **kwargs))))
+        steps += bind(function, args, kwargs, x)
+    check([Calls(steps, made - {id(x)})])
+
+
 def programs(seeds):
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         found = [Program(seed) for seed in seeds]

@@ -15,7 +15,7 @@ from ..placing import broadcast_strides, merged
 from .calls import LONGEST
 
 MOST = 512  # operations in a loop
-
+ROOM = 1 << 18  # elements of all their values in a row, for which a thread has memory
 
 ALONE = "product", "library"  # kinds of operations that are loops of their own
 SPLIT = "rows", "columns"  # those that reduce an axis
@@ -126,7 +126,7 @@ class Loop:
             if self.is_split:
                 return False
             shape = operation.shape
-        if (self.is_split or is_split) and shape[1] > LONGEST:
+        if (self.is_split or is_split) and shape[1] > min(LONGEST, ROOM // len(self.operations)):
             return False
         size = math.prod(operation.shape)
         if size != self.size and not (self.is_split and size == shape[0]):

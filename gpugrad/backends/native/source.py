@@ -130,7 +130,8 @@ class _Body:
             return BLOCK, _power_of_2(min(most, math.ceil(self.inner / BLOCK)))
         if not self.has_columns:
             most = 1 if self.loop.is_alone else min(most, *self.outer[:1], most)
-            return self.inner, _power_of_2(most)
+            width = self.inner if self.loop.is_split else min(self.inner, BLOCK)
+            return width, _power_of_2(most)
         if "rows" in kinds or any(not self._step(row[-1]) for row in self.loop.rows):
             return self.inner, 1
         width = max(64, math.ceil(self.inner / most / 16) * 16)
@@ -198,6 +199,9 @@ class _Body:
         if self.outer:
             piece = f"    PIECE({self.outer[0]}, {math.ceil(self.outer[0] / self.pieces)});"
             loops = [piece, "    for (int64_t r0 = start; r0 < end; r0++)", *loops[1:]]
+        if self.width < self.inner:
+            loops.append(f"    for (int64_t i = 0, n = {self.inner}; i < n; i += BLOCK)")
+            return [*loops, f"        {block}i, n - i < BLOCK ? n - i : BLOCK);"]
         return [*loops, f"        {block}0, {self.inner});"]
 
     def _total(self, block):
