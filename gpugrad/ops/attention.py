@@ -78,6 +78,9 @@ class BlockedAttention:
     def matmul(self, x1, x2):
         return self.xp.matmul(x1, x2)
 
+    def zeros_like(self, x):
+        return self.xp.zeros_like(x)
+
     def room(self):
         """How many rows of weights a block may have."""
         weights = _BLOCK if self.query.device == "cpu" else _BLOCK_ON_GPU
@@ -186,7 +189,7 @@ class BlockedAttention:
         rate = 1 - self.dropout_p or 1
         operands = self.query, self.key, self.value, self.mask
         to_query, to_key, to_value, to_mask = [
-            xp.zeros_like(x) if w else None for x, w in zip(operands, wanted, strict=True)
+            self.zeros_like(x) if w else None for x, w in zip(operands, wanted, strict=True)
         ]
 
         def add(block):

@@ -45,10 +45,10 @@ def compare(shapes_or_arrays, dtype="float32", **static):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("dropout_p", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("lead", [(), (3,), (9, 4)])
-def test_bits(calls, lead, dropout_p, is_causal, dtype):
+@pytest.mark.parametrize("lead, of_keys", [*[(x, x) for x in ((), (3,), (9, 4))], ((9, 4), ())])
+def test_bits(calls, lead, of_keys, dropout_p, is_causal, dtype):
     for n, m in LENGTHS:
-        shapes = (*lead, n, 8), (*lead, m, 8), (*lead, m, 5), (*lead, n, 5)
+        shapes = (*lead, n, 8), (*of_keys, m, 8), (*of_keys, m, 5), (*lead, n, 5)
         compare(shapes, dtype, is_causal=is_causal, dropout_p=dropout_p, dropout_key=(1, 2**64 - n))
         assert [done for done, _ in calls] == [True, True, False, False]
         calls.clear()

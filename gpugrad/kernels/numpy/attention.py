@@ -40,6 +40,9 @@ class _Attention(BlockedAttention):
         super().__init__(*args, **static)
         self.query, self.key, self.value = map(_in_rows, (self.query, self.key, self.value))
 
+    def zeros_like(self, x):
+        return _in_rows(np.zeros_like(x))
+
     def result(self):
         out = self.empty_result()
         return out if self._done_by_library(out=out) else super().result()
