@@ -310,20 +310,25 @@ def _implementation(op, kind, arrays):
 
 def _name_positional(op, args, static):
     """Add static parameters that were given by position to the dict ``static``, by their names."""
-    known, n = op.static_positional, len(op.inputs)
+    known = op.static_positional
     if len(args) > len(known):
-        if op.variadic:
-            example = f"{op.name}([x, y]{''.join([f', {p}=...' for p in op.static_names])})"
-            raise TypeError(f"{op.name}: give one sequence of arrays, others by name: {example}")
-        taken, named = (*op.inputs, *known), [p for p in op.static_names if p not in known]
-        raise TypeError(
-            f"{op.name}: takes at most {len(taken)} positional arguments ({', '.join(taken)}), "
-            f"not {n + len(args)}{'; pass others by name: ' * bool(named)}{', '.join(named)}"
-        )
+        raise TypeError(f"{op.name}: {_too_many(op, known, len(op.inputs) + len(args))}")
     for name, value in zip(known, args, strict=False):
         if name in static:
             raise TypeError(f"{op.name}: got two values for {name}")
         static[name] = value
+
+
+def _too_many(op, known, number):
+    """Why an op takes fewer positional arguments than ``number``."""
+    if op.variadic:
+        example = f"{op.name}([x, y]{''.join([f', {p}=...' for p in op.static_names])})"
+        return f"give one sequence of arrays, others by name: {example}"
+    taken, named = (*op.inputs, *known), [p for p in op.static_names if p not in known]
+    return (
+        f"takes at most {len(taken)} positional arguments ({', '.join(taken)}), "
+        f"not {number}{'; pass others by name: ' * bool(named)}{', '.join(named)}"
+    )
 
 
 def _finish(op, out, arrays, parents, wanted, order, kind, static):
