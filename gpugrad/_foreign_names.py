@@ -37,7 +37,7 @@ def explains_arguments(function: _F) -> _F:
     """Decorate a function or an ``__init__`` so that errors about its arguments say what it takes.
 
     They name what users see: a function, or the class of the object that is made. Arguments that
-    fit cost one more call of a Python function.
+    fit cost one more call of a Python function. ``argnum``, autograd's name, is ``argnums``.
     """
 
     @wraps(function)
@@ -46,7 +46,7 @@ def explains_arguments(function: _F) -> _F:
             return function(*args, **keywords)
         except TypeError:
             if "argnum" in keywords and "argnums" in signature(function).parameters:
-                keywords["argnums"] = keywords.pop("argnum")  # autograd's name, which is accepted
+                keywords["argnums"] = keywords.pop("argnum")
                 return call(*args, **keywords)
             if problem := _misfit(call.__name__, function, args, keywords):
                 raise TypeError(problem) from None

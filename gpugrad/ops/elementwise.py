@@ -304,9 +304,9 @@ def where(xp, condition, x1, x2):
         widest = next(k for k in (complex, float, int, bool) if k in (type(x1), type(x2)))
         dtype = {complex: xp.complex64, float: xp.float32, int: xp.int64, bool: xp.bool}[widest]
         x1 = xp.full_like(condition, x1, dtype=dtype)
-    for x, other in (x1, x2), (x2, x1):
-        # NumPy's `where` would wrap it around; other functions raise. 0 to 127 fit every dtype.
-        if type(x) is int and not 0 <= x < 128 and xp.isdtype(other.dtype, "integral"):
+    if int in (type(x1), type(x2)):  # NumPy's `where` would wrap it around; other functions raise
+        x, other = (x1, x2) if type(x1) is int else (x2, x1)
+        if not 0 <= x < 128 and xp.isdtype(other.dtype, "integral"):  # these fit every dtype
             limits = xp.iinfo(other.dtype)
             if not limits.min <= x <= limits.max:
                 raise ValueError(f"Python integer {x} out of bounds for {other.dtype}")

@@ -58,8 +58,8 @@ class Facts(NamedTuple):
 def facts_of(code):
     names, texts = {*code.co_names, *code.co_freevars, *code.co_cellvars}, set()
     for x in code.co_consts:
-        found = [s for s in (x if type(x) in (tuple, frozenset) else [x]) if type(s) is str]
-        texts.update(found, *[re.findall(r"\w+", s) for s in found if "{" in s])  # of a format
+        given = [s for s in (x if type(x) in (tuple, frozenset) else [x]) if type(s) is str]
+        texts.update(given, *[re.findall(r"\w+", s) for s in given if "{" in s])  # of a format
     read, passed, imports, begins_call = set(), set(), [], False
     asks_types = not _EXACT.isdisjoint(code.co_names)
     reads_arrays = "array" in code.co_consts

@@ -157,7 +157,7 @@ class Recorder:
             return value
         noted, known = self._noted_numbers(function, args)
         if (var := self._numbers.get(known)) is None:
-            var = self._numbers[known] = self.computed(Call(function, noted, {}))
+            var = self._numbers[known] = self._computed(Call(function, noted, {}))
         return self._number(var, value)
 
     def _noted_numbers(self, function, args):
@@ -166,7 +166,7 @@ class Recorder:
         values = [x.hex() if type(x) is float else x for x in noted]
         return noted, (function, *map(type, args), *values)
 
-    def computed(self, call):
+    def _computed(self, call):
         """The number that a call computes, which each run makes before all array calls."""
         call.add(var := Value("number"))
         self.prologue.append(call)
@@ -199,7 +199,7 @@ class Recorder:
             return generator._keys.fresh()
 
         def draw():
-            return Key(self, self.computed(Call(fresh, (), {}, is_pure=False)), fresh())
+            return Key(self, self._computed(Call(fresh, (), {}, is_pure=False)), fresh())
 
         return self._drawn(generator, "key", draw)
 

@@ -143,8 +143,8 @@ class _Recording:
         self.named = {id(x) for x in leaves if asks and any(x is y for y in recorder.raw)}
         layouts = layouts_of([*reach.tensors.values(), *leaves], recorder.backend)
         was_recording = thread.recording
-        # With the same arguments and state, the code runs that a witness has seen in an earlier
-        # call, unless numbers of optimizers lead elsewhere: then the two tapes differ.
+        # With the same arguments and state, the function runs the code that a witness has seen in
+        # an earlier call, unless numbers of optimizers lead elsewhere: then the two tapes differ.
         same = [t for t in self.known if t.signature == signature_of(leaves, layouts, t.state)]
         seen = same[0] if len(same) == 1 and same[0].is_watched else None
         own = reach.codes if reach.follows_code else None

@@ -390,9 +390,9 @@ class Stage:
         return guards
 
     def count(self, counted, guards):
-        """Have a program add to numbers what the function has added to them, whatever they are.
+        """Have a program add to ints what the function has added to them, whatever they are then.
 
-        counted: the ids of places that the code which ran only reads to add to them.
+        counted: the ids of the places whose ints the code that ran only reads to add to them.
         Returns the guards of other places.
         """
         values = {x.id: value for x, value, how in self.reach.guards if how == "same"}

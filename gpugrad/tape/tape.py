@@ -282,7 +282,7 @@ class Tape:
     inputs: the values that exist before the first call.
     devices: by input, its device, if it is to be compared.
     device: the device of all arrays, if the library has several.
-    counted: the ids of places that the code which ran only reads to add plain numbers to them.
+    counted: the ids of the places whose ints the code that ran only reads to add to them.
     read: the ids of the tensors and objects that the code which ran may read.
     state: those of them that are no arguments, and the tensors that it changes.
     tensors: for each tensor of the state a tuple of it, its node, the node again and its
