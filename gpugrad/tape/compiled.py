@@ -264,6 +264,16 @@ class Compiled(Generic[P, R]):
 
     def _run(self, leaves, structure):
         """The result that a program returns for this call, or ``_MISS`` if there is no program."""
+        found = self._run_fitting(leaves, structure)
+        # While another thread records, tensors have stand-ins for their arrays, which fit nothing.
+        if found is _MISS and self._programs and _recording.acquire(timeout=_PATIENCE):
+            try:
+                found = self._run_fitting(leaves, structure)
+            finally:
+                _recording.release()
+        return found
+
+    def _run_fitting(self, leaves, structure):
         for program in self._programs:
             if program.tape.structure != structure:
                 continue

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import traceback
 import warnings
 import weakref
@@ -685,6 +686,27 @@ def test_threads_may_record_functions_of_one_model_at_once():
             for _ in range(2):
                 f(x)
             assert len(f._programs) == 1
+
+
+def test_a_program_waits_while_another_thread_records():
+    model, x = nn.Linear(8, 2), normal(5, 8)
+    first = gg.compile(lambda x: model(x).detach())
+    for _ in range(3):
+        first(x)
+    is_recording = threading.Event()
+
+    def slow(x):
+        is_recording.set()
+        time.sleep(0.05)
+        return model(x).detach()
+
+    with ThreadPoolExecutor(1) as pool:
+        recorded = pool.submit(gg.compile(slow), x)
+        is_recording.wait()
+        assert bits(first(x)) == bits(model(x))
+        recorded.result()
+    assert len(first._programs) == 1
+    assert not first._tapes
 
 
 def test_a_thread_may_keep_what_it_computes_with_a_model_that_another_records():
