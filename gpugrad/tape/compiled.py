@@ -220,11 +220,11 @@ class Compiled(Generic[P, R]):
                 before = self._snapshot(leaves, args, kwargs)
         try:
             result = self._run(leaves, structure)
+            if result is _MISS:
+                return self._record(leaves, structure, args, kwargs)
         except Failed as error:
             failure = error.with_traceback(None)
         else:
-            if result is _MISS:
-                return self._record(leaves, structure, args, kwargs)
             return result if before is None else self._compared(result, before, args, kwargs)
         failures = Op.failures
         result = function(*args, **kwargs)
@@ -264,16 +264,6 @@ class Compiled(Generic[P, R]):
 
     def _run(self, leaves, structure):
         """The result that a program returns for this call, or ``_MISS`` if there is no program."""
-        found = self._run_fitting(leaves, structure)
-        # While another thread records, tensors have stand-ins for their arrays, which fit nothing.
-        if found is _MISS and self._programs and _recording.acquire(timeout=_PATIENCE):
-            try:
-                found = self._run_fitting(leaves, structure)
-            finally:
-                _recording.release()
-        return found
-
-    def _run_fitting(self, leaves, structure):
         for program in self._programs:
             if program.tape.structure != structure:
                 continue
@@ -296,6 +286,9 @@ class Compiled(Generic[P, R]):
         if not _recording.acquire(timeout=_PATIENCE):
             return function(*args, **kwargs)
         try:
+            # While another thread recorded, tensors had stand-ins for arrays, which fit no program.
+            if (result := self._run(leaves, structure)) is not _MISS:
+                return result
             tapes = [t for t in self._tapes if t.structure == structure]
             known = [t for t in tapes if first_change(t.guards) is None]
             is_first, self._is_new = self._is_new, False
