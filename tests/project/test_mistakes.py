@@ -112,6 +112,8 @@ gg.linalg.cond(x)  # AttributeError: gpugrad.numpy.linalg.cond(A)  # gg.numpy.li
 gg.make_dot(loss)  # AttributeError: gpugrad.draw(y), for the graph of a result y  # gg.draw(loss)
 gg.save("x.safetensors", {"x": x})  # TypeError: the path comes second, as in save(state, path)
 F.cross_entropy(gg.tensor([0, 1]), logits)  # ValueError: come first, cross_entropy(logits, labels)
+nn.GRU(2, 4)(x, (x, x))  # ValueError: hidden_size) must have shape (1, 4), not tuple
+gg.data.datasets  # AttributeError: write gpugrad.data.digits()  # gg.data.digits()
 linear.summary(x)  # AttributeError: gpugrad.nn.summary(model, x)  # nn.summary(linear, x)
 linear.fit(x)  # AttributeError: Trainer(model, optimizer, loss, loader).fit(epochs)
 linear.__setattr__("requires_grad", False)  # AttributeError: write model.requires_grad_(False)
