@@ -87,6 +87,7 @@ optim.SGD(linear, lr=0.1)  # TypeError: params is a module; pass model.parameter
 optim.SGD([], lr=0.1)  # ValueError: there are no parameters to optimize
 optim.SGD([leaf], lr=-1)  # ValueError: lr must be finite and at least 0, not -1.0
 optim.Adam([leaf * 2])  # ValueError: is a result of multiply, not a leaf
+optim.Adam([type("Parameter", (), {"__module__": "torch"})()])  # TypeError: a Parameter of torch
 optim.Adam([linear])  # TypeError: must be a Tensor, not a Linear; pass its parameters()
 grad(lambda x: x * 2)(leaf)  # TypeError: take its sum or mean, or use jacobian or vjp
 grad(lambda x: x.item() ** 2)(gg.tensor(1.0))  # TypeError: do not call item(), float() or numpy()
