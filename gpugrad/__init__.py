@@ -100,7 +100,8 @@ def __getattr__(name):
 
 def _place(name):
     """The full name of what NumPy or PyTorch has at the top and gpugrad in a namespace, or None."""
-    spaces = "linalg special fft random nn.functional numpy".split() if name[0] != "_" else []
+    spaces = "linalg special fft random nn nn.functional optim optim.lr_scheduler data numpy"
+    spaces = spaces.split() if name[0] != "_" else []
     found = (space for space in spaces if name in dir(_import_module(f".{space}", __name__)))
     return next((f"gpugrad.{space}.{name}" for space in found), None)
 

@@ -172,8 +172,11 @@ def _array(name, data, dtype, device, copy):
         dtype = None if dtype is None else target_dtype(data, dtype)
         return backend.asarray(data, dtype=dtype, copy=copy)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        ragged = "inhomogeneous shape" in str(error)
-        remedy = " Pad its lists to one length, or make a tensor of each." if ragged else ""
+        remedies = {
+            "inhomogeneous shape": " Pad its lists to one length, or make a tensor of each.",
+            "neither numeric": "; choose columns of numbers, or convert them, as by astype",
+        }
+        remedy = next((remedies[words] for words in remedies if words in str(error)), "")
         raise type(error)(f"{name}: {error}{remedy}") from error
     except MemoryError as error:
         raise MemoryError(f"{name}: {backends.explain(error, device, data)}") from error

@@ -8,8 +8,9 @@ for the keywords of each function, ``[numpy]`` for functions of NumPy that refus
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
+from opcode import opmap
 from os.path import splitext
-from sys import modules
+from sys import _getframe, modules
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -115,7 +116,7 @@ class HidesMissingNames(type):
 
 
 def missing(owner, name, kind=None, place=None):
-    """The AttributeError for a name that a module or a class lacks.
+    """The AttributeError for a name that a module or a class lacks; ImportError in an import of it.
 
     owner: its name, which the error shows.
     kind: the key of its table in `INSTEAD`, by default ``owner``.
@@ -123,17 +124,21 @@ def missing(owner, name, kind=None, place=None):
     """
     tables = [kind or owner, "gpugrad"] if owner.startswith("gpugrad") else [kind or owner]
     remedies = [INSTEAD[table][name] for table in tables if name in INSTEAD.get(table, ())]
-    message = f"{owner} has no attribute {name!r}"
+    hint = ""
     if remedies or place:
-        message += f"; write {(remedies or [place])[0]}"
+        hint = f"; write {(remedies or [place])[0]}"
     elif owner in modules and name[0] != "_":
         from difflib import get_close_matches
 
         names = dir(modules[owner])
         same = [other for other in names if other.lower() == name.lower()]
         for other in same or get_close_matches(name, names, 1, 0.75):
-            message += f"; did you mean {owner}.{other}?"
-    return AttributeError(message, name=name)
+            hint = f"; did you mean {owner}.{other}?"
+    # `from gpugrad import cat` would make an ImportError of an AttributeError, without its message.
+    code, i = (frame := _getframe(2)).f_code.co_code, frame.f_lasti
+    if code[i] == opmap["IMPORT_FROM"] and hint and f"{owner}.{name}" not in modules:
+        return ImportError(f"cannot import name {name!r} from {owner!r}{hint}", name=owner)
+    return AttributeError(f"{owner} has no attribute {name!r}{hint}", name=name)
 
 
 def explain_names(module: str, *spaces: ModuleType) -> None:

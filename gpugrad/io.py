@@ -56,6 +56,7 @@ _MOST_LEVELS = 100
 # first member is FOLDER/data.pkl.
 _TORCH_PICKLE = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 _ZIP = b"PK\x03\x04"
+_NUMPY = b"\x93NUMPY"
 
 
 def save(
@@ -165,6 +166,8 @@ def _arrays_and_metadata(state, metadata):
     """What the file of a state contains: arrays by name, and text by name."""
     # Asked for an attribute, a dict may look for a key, and raise KeyError.
     hint = "" if isinstance(state, Mapping) else _hint(state)
+    if isinstance(state, str | os.PathLike):
+        hint = "; the path comes second, as in save(state, path)"
     check_type(state, Mapping, "save: state must be a dict", hint)
     check_type(metadata, Mapping, "save: metadata must be a dict")
     for name, text in metadata.items():
@@ -311,6 +314,11 @@ def _opened(name: str, path: Any) -> Iterator[Any]:
                 f"{name}: {os.fspath(path)} is a file of torch.save, not a safetensors file; "
                 f"convert the state dict in it where PyTorch is installed: "
                 f"safetensors.torch.save_file(torch.load('OLD', weights_only=True), 'NEW')"
+            ) from None
+        if start.startswith(_NUMPY) or (start.startswith(_ZIP) and b".npy" in start):
+            raise ValueError(
+                f"{name}: {os.fspath(path)} is a file of NumPy, not a safetensors file; write "
+                f"gpugrad.asarray(array) for each array that numpy.load reads from it"
             ) from None
         raise ValueError(
             f"{name}: {os.fspath(path)} is truncated, or not a safetensors file ({error})"

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from inspect import signature
 from itertools import islice, repeat
 from operator import index
 from typing import Any, Generic, Never, TypeVar, overload
@@ -374,7 +375,10 @@ def _check_others(others):
             continue
         if name in known:
             raise TypeError(f"DataLoader: there is no {name}: {known[name]}")
-        raise TypeError(f"DataLoader: got an unexpected keyword argument {name!r}")
+        *taken, _ = signature(DataLoader).parameters
+        raise TypeError(
+            f"DataLoader: got an unexpected keyword argument {name!r}; it takes {', '.join(taken)}"
+        )
 
 
 def _arrays_and_rows(dataset):

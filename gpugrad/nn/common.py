@@ -53,8 +53,9 @@ def check_shape(x: Any, shape: tuple[int, ...], message: str, *parts: Any) -> No
 
     message: the beginning of the error, a format for the parts.
     """
-    if x is not None and x.shape != shape:
-        raise ValueError(f"{message.format(*parts)} must have shape {shape}, not {x.shape}")
+    found = getattr(x, "shape", type(x).__name__)
+    if x is not None and found != shape:
+        raise ValueError(f"{message.format(*parts)} must have shape {shape}, not {found}")
 
 
 def padding_row(name: str, padding_idx: int | None, rows: int) -> int | None:

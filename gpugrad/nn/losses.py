@@ -176,10 +176,11 @@ def cross_entropy(
         log_p = log_softmax(_classes_last(input))
         return _label_losses(name, log_p, target, weight, ignore_index, reduction, label_smoothing)
     if target.shape != tuple(input.shape) or not target.ndim:
+        labels = "if it holds labels, make them integers by target.astype(gpugrad.int64)"
+        remedy = labels if _is_floating(input) else f"the logits come first, {name}(logits, labels)"
         raise ValueError(
             f"{name}: a target of {target.dtype} holds probabilities, which must have the shape "
-            f"of the logits (n, classes, ...), {input.shape}, not {target.shape}; if it holds "
-            f"labels, make them integers by target.astype(gpugrad.int64)"
+            f"of the logits (n, classes, ...), {input.shape}, not {target.shape}; {remedy}"
         )
     if index(ignore_index) >= 0:  # a negative one, such as the default, would not be a class anyway
         raise ValueError(f"{name}: ignore_index is for labels, but the target is floating")

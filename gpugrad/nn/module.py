@@ -121,6 +121,8 @@ class Module(Explained):
                 f"the module: optimizers and state_dict do not see it; wrap it in nn.Parameter",
                 stacklevel=2,
             )
+        if type(value) is bool and name == "requires_grad":  # would freeze nothing
+            raise missing(type(self).__name__, name, "Module")
         super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:

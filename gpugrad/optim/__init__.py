@@ -13,4 +13,4 @@ _modules = """
 _optimizers = _public(type, __name__, _modules)
 globals().update(_optimizers)
 __all__ = sorted([*_optimizers, "Optimizer", "lr_scheduler", "swa_utils"])
-_explain_names(__name__)
+_explain_names(__name__, lr_scheduler, swa_utils)

@@ -257,6 +257,8 @@ class Optimizer(Named):
     def _check_parameter(self, i, p):
         remedy = "; pass model.parameters(), without names" if isinstance(p, tuple) else ""
         remedy = "; pass its parameters()" if hasattr(p, "parameters") else remedy
+        if type(p).__name__ in ("Parameter", "Tensor"):
+            remedy = f" of {type(p).__module__.partition('.')[0]}"
         check_type(p, Tensor, f"{self._name}: parameter {i} must be a Tensor", remedy)
         if not p.is_leaf:
             raise ValueError(

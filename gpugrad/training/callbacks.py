@@ -130,8 +130,12 @@ class CSVLog(Callback):
         self._file: Any = None
 
     def on_start(self, trainer: "Trainer") -> None:
-        mode = "w" if trainer.steps else "x"
-        self._file = open(self.path, mode, newline="", encoding="utf-8")  # noqa: SIM115
+        mode, path = "w" if trainer.steps else "x", os.fspath(self.path)
+        try:
+            self._file = open(path, mode, newline="", encoding="utf-8")  # noqa: SIM115
+        except FileExistsError:
+            message = f"CSVLog: there is a file {path}; delete it, or give another name"
+            raise FileExistsError(message) from None
         self._names: list[str] = []
         self._write(trainer.history)
 

@@ -49,6 +49,8 @@ QUERIES = {
     "out of memory": "reference/gpugrad.memory_report tutorials/profile_and_compile how_to/gpu",
     "nan loss": "how_to/debugging", "random seed": "reference/gpugrad.manual_seed",
     "freeze layers": "start/modules", "custom layer": "start/modules",
+    "custom loss": "start/modules", "own optimizer": "start/schedules", "pandas": "start/own_data",
+    "dtype conversion": "reference/gpugrad.astype", "clone": "reference/gpugrad.Tensor",
     "custom gradient": "how_to/own_op reference/gpugrad.custom_vjp", "custom op": "how_to/own_op",
     "cuda kernel": "how_to/own_kernel", "hessian": "reference/gpugrad.hessian",
     "jacobian": "reference/gpugrad.jacobian",

@@ -87,6 +87,7 @@ optim.SGD(linear, lr=0.1)  # TypeError: params is a module; pass model.parameter
 optim.SGD([], lr=0.1)  # ValueError: there are no parameters to optimize
 optim.SGD([leaf], lr=-1)  # ValueError: lr must be finite and at least 0, not -1.0
 optim.Adam([leaf * 2])  # ValueError: is a result of multiply, not a leaf
+optim.Adam([type("Parameter", (), {"__module__": "torch"})()])  # TypeError: a Parameter of torch
 optim.Adam([linear])  # TypeError: must be a Tensor, not a Linear; pass its parameters()
 grad(lambda x: x * 2)(leaf)  # TypeError: take its sum or mean, or use jacobian or vjp
 grad(lambda x: x.item() ** 2)(gg.tensor(1.0))  # TypeError: do not call item(), float() or numpy()
@@ -101,6 +102,28 @@ DataLoader((x, x[0]))  # TypeError: TensorDataset(inputs, targets)
 DataLoader(x, x)  # TypeError: TensorDataset(inputs, targets)  # DataLoader(TensorDataset(x, x))
 images.Compose(abs, abs)  # TypeError: one list, as in Compose([f, g])  # images.Compose([abs, abs])
 images.ToTensor()  # AttributeError: write gpugrad.asarray(images, dtype=gpugrad.float32) / 255
+gg.tensor(np.array(["a"]))  # TypeError: choose columns of numbers, or convert them, as by astype
+gg.Linear  # AttributeError: write gpugrad.nn.Linear  # gg.nn.Linear(2, 2)
+gg.DataLoader  # AttributeError: write gpugrad.data.DataLoader  # gg.data.DataLoader(x)
+optim.StepLR  # AttributeError: write gpugrad.optim.lr_scheduler.StepLR  # optim.lr_scheduler.StepLR
+nn.Dense  # AttributeError: write gpugrad.nn.Linear(inputs, outputs)  # nn.Linear(2, 2)
+nn.Linear(2, 2, use_bias=False)  # TypeError: use_bias is bias here  # nn.Linear(2, 2, bias=False)
+nn.utils.pad_sequence  # AttributeError: gpugrad.pad(x, (0, n - len(x)))  # gg.pad(x[0], (0, 1))
+gg.linalg.cond(x)  # AttributeError: gpugrad.numpy.linalg.cond(A)  # gg.numpy.linalg.cond(x)
+gg.make_dot(loss)  # AttributeError: gpugrad.draw(y), for the graph of a result y  # gg.draw(loss)
+gg.save("x.safetensors", {"x": x})  # TypeError: the path comes second, as in save(state, path)
+F.cross_entropy(gg.tensor([0, 1]), logits)  # ValueError: come first, cross_entropy(logits, labels)
+nn.GRU(2, 4)(x, (x, x))  # ValueError: hidden_size) must have shape (1, 4), not tuple
+gg.data.datasets  # AttributeError: write gpugrad.data.digits()  # gg.data.digits()
+linear.summary(x)  # AttributeError: gpugrad.nn.summary(model, x)  # nn.summary(linear, x)
+linear.fit(x)  # AttributeError: Trainer(model, optimizer, loss, loader).fit(epochs)
+linear.__setattr__("requires_grad", False)  # AttributeError: write model.requires_grad_(False)
+sgd.lr  # AttributeError: write optimizer.param_groups[0]["lr"]  # sgd.param_groups[0]["lr"]
+DataLoader(x, batchsize=2)  # TypeError: it takes dataset, batch_size, shuffle, sampler
+exec("from gpugrad import cat")  # ImportError: from 'gpugrad'; write gpugrad.concat
+exec("from gpugrad.nn import Relu")  # ImportError: did you mean gpugrad.nn.ReLU?
+exec("from gpugrad.random import key")  # ImportError: write gpugrad.random.Generator(seed)
+exec("from gpugrad import nothing_of_this")  # ImportError: cannot import name 'nothing_of_this'
 (x + 1).backward()  # ValueError: with requires_grad=True  # x.requires_grad_().sum().backward()
 gg.exp(leaf).backward()  # ValueError: its sum() or mean()  # gg.exp(leaf).sum().backward()
 """.strip().splitlines()
@@ -124,7 +147,7 @@ def test_the_error_says_what_to_do(line):
     names = NAMES | {
         "leaf": leaf, "loss": gg.exp(leaf).sum(), "linear": linear, "logits": gg.ones((2, 3)),
         "parallel": {f"module.{name}": x for name, x in linear.state_dict().items()},
-        "x": gg.tensor([[1.0, 3.0], [2.0, 0.0]]),
+        "sgd": optim.SGD([leaf], lr=0.1), "x": gg.tensor([[1.0, 3.0], [2.0, 0.0]]),
     }  # fmt: skip
     mistake, expected, *right = line.split("  # ")
     kind, _, words = expected.partition(": ")

@@ -269,7 +269,7 @@ def test_csv(tmp_path):
     path.write_text("epoch,more rows than the checkpoint\n" * 9)
     trainer.fit(3)
     assert path.read_text().splitlines() == lines()
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match=r"CSVLog: .*; delete it, or give another name"):
         regression(callbacks=[CSVLog(path)]).fit(1)
     trainer.history[-1]["more"] = 1.5
     trainer.fit(4)
