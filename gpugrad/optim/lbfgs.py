@@ -18,7 +18,6 @@ from ..backends import backend_of
 from ..backends.dtypes import float32
 from ..backends.placement import placed_like
 from ..nn.module import overwrite
-from ..ops.elementwise import imag, real
 from ..ops.manipulation import concat, reshape, stack
 from ..ops.products import vecdot
 from .optimizer import AT_LEAST_0, PARAMS, Optimizer
@@ -224,7 +223,7 @@ class _Problem:
     def vector(self, tensors):
         """Tensors of the parameters' shapes as one vector."""
         if self.is_complex:
-            tensors = [stack([real(x), imag(x)], axis=-1) for x in tensors]
+            tensors = [stack([x.real, x.imag], axis=-1) for x in tensors]
         vector = concat([reshape(x, (-1,)) for x in tensors]).detach()
         return vector.to(float32) if self.is_half else vector
 
