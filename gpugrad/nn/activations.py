@@ -163,14 +163,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return a * neural.sigmoid(b)
 
 
-class _Activation(FunctionLayer):
-    """An activation; its function takes its options by position."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self.function(input, *[getattr(self, name) for name in self._options])
-
-
-class _Plain(_Activation):
+class _Plain(FunctionLayer):
     """An activation without options."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -199,7 +192,7 @@ class ReLU6(_Plain, function=relu6, options="", inplace=True):
     """``min(max(x, 0), 6)`` elementwise, ``(...) -> (...)``; see `functional.relu6`."""
 
 
-class LeakyReLU(_Activation, function=ops.leaky_relu, inplace=True):
+class LeakyReLU(FunctionLayer, function=ops.leaky_relu, inplace=True):
     """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`.
 
     Elementwise, ``(...) -> (...)``.
@@ -236,7 +229,7 @@ class PReLU(Module):
         return prelu(input, self.weight)
 
 
-class ELU(_Activation, function=ops.elu, options="alpha", inplace=True):
+class ELU(FunctionLayer, function=ops.elu, options="alpha", inplace=True):
     """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`.
 
     Elementwise, ``(...) -> (...)``. The slope at 0 is ``alpha``.
@@ -251,14 +244,14 @@ class SELU(_Plain, function=selu, options="", inplace=True):
     """
 
 
-class CELU(_Activation, function=celu, options="alpha", inplace=True):
+class CELU(FunctionLayer, function=celu, options="alpha", inplace=True):
     """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; see `functional.celu`.
 
     Elementwise, ``(...) -> (...)``. The slope at 0 is 1.
     """
 
 
-class GELU(_Activation, function=ops.gelu):
+class GELU(FunctionLayer, function=ops.gelu):
     """Gaussian error linear unit; see `gpugrad.gelu`.
 
     ``x * (1 + erf(x / sqrt(2))) / 2`` elementwise, ``(...) -> (...)``.
@@ -278,7 +271,7 @@ class Mish(_Plain, function=ops.mish, inplace=True):
     """``x * tanh(log(1 + exp(x)))`` elementwise, ``(...) -> (...)``."""
 
 
-class Softplus(_Activation, function=ops.softplus):
+class Softplus(FunctionLayer, function=ops.softplus):
     """``log(1 + exp(beta * x)) / beta``; see `gpugrad.softplus`.
 
     Where ``beta * x`` is above ``threshold`` the result is ``x``. Elementwise, ``(...) -> (...)``.
@@ -289,7 +282,7 @@ class Softsign(_Plain, function=ops.softsign):
     """``x / (1 + abs(x))`` elementwise, ``(...) -> (...)``."""
 
 
-class Hardtanh(_Activation, function=ops.hardtanh, inplace=True):
+class Hardtanh(FunctionLayer, function=ops.hardtanh, inplace=True):
     """``x`` limited to ``[min_val, max_val]``; the slope at the bounds is 0.
 
     Elementwise, ``(...) -> (...)``.
@@ -327,35 +320,35 @@ class Tanhshrink(_Plain, function=ops.tanhshrink):
     """``x - tanh(x)`` elementwise, ``(...) -> (...)``."""
 
 
-class Softmax(_Activation, function=softmax, options="dim"):
+class Softmax(FunctionLayer, function=softmax, options="dim"):
     """``exp(x) / sum(exp(x))`` along the axis ``dim``; see `functional.softmax`.
 
     ``(...) -> (...)``, of any shape.
     """
 
 
-class LogSoftmax(_Activation, function=log_softmax, options="dim"):
+class LogSoftmax(FunctionLayer, function=log_softmax, options="dim"):
     """``log(softmax(x))`` along the axis ``dim``; see `functional.log_softmax`.
 
     ``(...) -> (...)``, of any shape.
     """
 
 
-class GLU(_Activation, function=glu):
+class GLU(FunctionLayer, function=glu):
     """Gated linear unit, which halves the axis ``dim``; see `functional.glu`.
 
     ``a * sigmoid(b)`` of both halves: ``(..., 2 * d) -> (..., d)`` for the last axis.
     """
 
 
-class Softmin(_Activation, function=softmin, options="dim"):
+class Softmin(FunctionLayer, function=softmin, options="dim"):
     """The softmax of ``-x`` along the axis ``dim``; see `functional.softmin`.
 
     ``(...) -> (...)``, of any shape.
     """
 
 
-class Hardshrink(_Activation, function=ops.hardshrink):
+class Hardshrink(FunctionLayer, function=ops.hardshrink):
     """``x`` where its magnitude is above ``lambd``, else 0; see `gpugrad.hardshrink`.
 
     Elementwise, ``(...) -> (...)``. The slope at ``lambd`` is 0.
@@ -364,7 +357,7 @@ class Hardshrink(_Activation, function=ops.hardshrink):
     _shown = ("lambd",)
 
 
-class Softshrink(_Activation, function=ops.softshrink):
+class Softshrink(FunctionLayer, function=ops.softshrink):
     """``x`` moved towards 0 by ``lambd``; see `gpugrad.softshrink`.
 
     Where the magnitude of ``x`` is at most ``lambd``, the result and the slope are 0. Elementwise,
@@ -374,14 +367,14 @@ class Softshrink(_Activation, function=ops.softshrink):
     _shown = ("lambd",)
 
 
-class Threshold(_Activation, function=threshold, options="threshold value", inplace=True):
+class Threshold(FunctionLayer, function=threshold, options="threshold value", inplace=True):
     """``x`` where it is above ``threshold``, else ``value``; see `functional.threshold`.
 
     Elementwise, ``(...) -> (...)``.
     """
 
 
-class RReLU(_Activation, function=rrelu, options="lower upper", inplace=True):
+class RReLU(FunctionLayer, function=rrelu, options="lower upper", inplace=True):
     """A leaky ReLU with random slopes while it is trained; see `functional.rrelu`.
 
     Elementwise, ``(...) -> (...)``. It is ``x`` where x is positive, else ``a * x``, where a is

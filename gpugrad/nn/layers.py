@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 from .._arguments import one_of, require, whole
 from .._creation import asarray
 from .._tensor import Tensor
+from ..ops.manipulation import reshape
 from ..ops.neural import linear
 from ..random import Generator, default_generator
 from . import functional
@@ -143,7 +144,7 @@ class Unflatten(Module):
                 f"lengths {self.unflattened_size}"
             )
         dim %= len(shape)
-        return input.reshape((*shape[:dim], *sizes, *shape[dim + 1 :]))
+        return reshape(input, (*shape[:dim], *sizes, *shape[dim + 1 :]))
 
 
 class Identity(Module):
