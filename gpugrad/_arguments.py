@@ -64,6 +64,15 @@ def check_type(value, kind, what, remedy=""):
         raise TypeError(f"{what}, not {given}{remedy}")
 
 
+def leaves_in(x):
+    """What nested lists, tuples and dicts hold, in order; ``x`` itself if it is none of these."""
+    if isinstance(x, (list, tuple, dict)):
+        for part in x.values() if isinstance(x, dict) else x:
+            yield from leaves_in(part)
+    else:
+        yield x
+
+
 def annotated(options):
     """The parameters; those without an annotation get one that fits their defaults."""
     types = {bool: bool, tuple: tuple[float, float]}
