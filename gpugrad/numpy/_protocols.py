@@ -9,7 +9,7 @@ program asks for it. They take other tensors as ordinary arrays.
 from functools import cache, lru_cache, partial
 from inspect import signature
 
-from .._arguments import leaves_in
+from .._arguments import leaves_in, map_tensors, mapped
 from .._foreign_names import INSTEAD
 from .._tensor import Tensor
 from ..autograd import call
@@ -129,18 +129,9 @@ def _check_weights(name, function, args, keywords):
         )
 
 
-def _mapped(function, x):
-    """Nested lists, tuples and dicts, with ``function`` applied to every other value in them."""
-    if isinstance(x, dict):
-        return {key: _mapped(function, value) for key, value in x.items()}
-    if type(x) in (list, tuple):
-        return type(x)([_mapped(function, value) for value in x])
-    return function(x)
-
-
-_values = partial(_mapped, lambda x: x.array if isinstance(x, Tensor) else x)
-_as_tensors = partial(_mapped, lambda x: gg.asarray(x) if type(x) in namespace_of else x)
-_with_arrays = partial(_mapped, lambda x: x.__array__() if isinstance(x, Tensor) else x)
+_values = partial(map_tensors, lambda x: x.array)
+_as_tensors = partial(mapped, lambda x: gg.asarray(x) if type(x) in namespace_of else x)
+_with_arrays = partial(map_tensors, lambda x: x.__array__())
 
 
 def _of_shape(x):
