@@ -1,5 +1,6 @@
 """Reading arguments that mean the same in several places."""
 
+from collections.abc import Mapping
 from inspect import Parameter, Signature
 from math import inf
 from operator import index
@@ -62,6 +63,30 @@ def check_type(value, kind, what, remedy=""):
         is_class = isinstance(value, type)
         given = f"the class {value.__name__}" if is_class else f"a {type(value).__name__}"
         raise TypeError(f"{what}, not {given}{remedy}")
+
+
+def leaves_in(x):
+    """What nested lists, tuples and dicts hold, in order; ``x`` itself if it is none of these."""
+    if isinstance(x, (list, tuple, dict)):
+        for part in x.values() if isinstance(x, dict) else x:
+            yield from leaves_in(part)
+    else:
+        yield x
+
+
+def mapped(function, x):
+    """``x`` with ``function`` applied to all that its nested lists, tuples and dicts hold."""
+    if isinstance(x, Mapping):
+        return {key: mapped(function, value) for key, value in x.items()}
+    if isinstance(x, (list, tuple)):
+        parts = [mapped(function, value) for value in x]
+        return getattr(type(x), "_make", type(x))(parts)
+    return function(x)
+
+
+def map_tensors(function, x):
+    """``x`` with ``function`` applied to each Tensor in its nested lists, tuples and dicts."""
+    return mapped(lambda value: function(value) if isinstance(value, Tensor) else value, x)
 
 
 def annotated(options):

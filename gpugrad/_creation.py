@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 from . import backends
+from ._arguments import leaves_in
 from ._batched import BatchedTensor
 from ._dtypes import DEFAULTS, isdtype, result_type
 from ._foreign_names import explains_arguments
@@ -118,7 +119,7 @@ def holds_tensor(x):
 def _stacked(name, data, dtype, device):
     """Nested sequences of Tensors, arrays and numbers as one Tensor with the graph of all."""
     try:
-        leaves = [*_leaves(data)]
+        leaves = [x if isinstance(x, Tensor) else adopt(x) for x in leaves_in(data)]
         like = next(x for x in leaves if isinstance(x, Tensor))
         dtype = result_type(*leaves) if dtype is None else dtype
 
@@ -133,14 +134,6 @@ def _stacked(name, data, dtype, device):
         return stacked(data).to(device=device)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from error
-
-
-def _leaves(data):
-    for x in data:
-        if isinstance(x, (list, tuple)):
-            yield from _leaves(x)
-        else:
-            yield x if isinstance(x, Tensor) else adopt(x)
 
 
 _REAL = float32, int64

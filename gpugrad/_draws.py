@@ -1,7 +1,7 @@
 """Drawing the same random numbers again when a piece of a program runs once more."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from ._thread_state import thread
@@ -26,30 +26,20 @@ class Draws:
     def __init__(self) -> None:
         self.states: dict[Any, Any] = {}
 
-    @contextmanager
-    def noted(self) -> Iterator[None]:
-        outer = thread.draws
-        thread.draws = (*outer, self)
-        try:
-            yield
-        finally:
-            thread.draws = outer
+    def noted(self) -> AbstractContextManager[None]:
+        return thread.having(draws=(*thread.draws, self))
 
     @contextmanager
     def repeated(self) -> Iterator[None]:
         present = [(generator, generator.get_state()) for generator in self.states]
-        outer = thread.draws, thread.repeats
-        try:
-            thread.draws, thread.repeats = (), True
-            for generator, state in self.states.items():
-                generator.set_state(state)
-            yield
-        finally:
+        with thread.having(draws=(), repeats=True):
             try:
+                for generator, state in self.states.items():
+                    generator.set_state(state)
+                yield
+            finally:
                 for generator, state in present:
                     generator.set_state(state)
-            finally:
-                thread.draws, thread.repeats = outer
 
 
 def is_repeated() -> bool:

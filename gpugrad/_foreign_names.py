@@ -12,7 +12,7 @@ from opcode import opmap
 from os.path import splitext
 from sys import _getframe, modules
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 
 def _read(text):
@@ -62,12 +62,23 @@ def set_constructor(cls: type, made: Callable[..., None]) -> None:
 
 
 class Explained:
-    """A class of the library whose subclasses in it say in errors what their constructors take."""
+    """A class of the library whose subclasses in it say in errors what their constructors take.
+
+    Its objects say what to write in place of attributes of other libraries' classes of that name.
+    """
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "__init__" in vars(cls) and cls.__module__.startswith("gpugrad."):
             set_constructor(cls, explains_arguments(cls.__init__))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):  # called only for attributes that do not exist
+            for base in type(self).__mro__:
+                if name in INSTEAD.get(base.__name__, ()):
+                    raise missing(type(self).__name__, name, base.__name__)
+            return super().__getattribute__(name)  # raises Python's own error
 
 
 def _misfit(name, function, args, keywords):

@@ -1,6 +1,8 @@
 """The state of each thread: its grad mode, its `vmap` levels, and so on."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -28,6 +30,17 @@ class _ThreadState(threading.local):
         self.event: Any = None
         self.autocast: Any = None
         self.recorder: Any = None
+
+    @contextmanager
+    def having(self, **values: Any) -> Iterator[None]:
+        """A context manager that sets some of these; `set_recording` sets ``recording``."""
+        state = vars(self)
+        before = {name: state[name] for name in values}
+        try:
+            state.update(values)
+            yield
+        finally:
+            state.update(before)
 
 
 thread = _ThreadState()

@@ -25,7 +25,6 @@ from .ops.indexing import take
 from .ops.manipulation import astype, broadcast_to, expand_dims, reshape
 from .ops.reductions import count_nonzero, cumulative_sum
 from .ops.searching import argmax, searchsorted, topk
-from .ops.transcendental import log
 
 __all__ = """
     Generator bernoulli choice default_generator integers manual_seed multinomial normal permutation
@@ -183,7 +182,7 @@ class Generator:
             raise ValueError(f"multinomial: cannot draw {number} of {n} weights")
         if not replacement:
             # Each index gets the time of an event whose rate is its weight; the first events win.
-            times = -log(1 - self.uniform(weights.shape, dtype=float64))
+            times = -(1 - self.uniform(weights.shape, dtype=float64)).log()
             times = where(weights > 0, times / where(weights > 0, weights, 1.0), inf)
             return topk(times, number, largest=False).indices
         if not number:

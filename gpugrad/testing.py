@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from ._arguments import between, check_type
+from ._arguments import between, check_type, leaves_in
 from ._creation import asarray
 from ._foreign_names import explains_arguments
 from ._tensor import Tensor
@@ -412,16 +412,13 @@ def _flat(x):
     if not isinstance(x, Tensor):
         x = adopt(x) if hasattr(x, "shape") else x
         if type(x) not in namespace_of and not isinstance(x, int):
-            x = asarray(x, dtype=complex128 if _has_complex(x) else float64)
+            is_complex = any(isinstance(value, complex) for value in leaves_in(x))
+            x = asarray(x, dtype=complex128 if is_complex else float64)
         x = asarray(x)
     values = [x.detach().tolist()]
     for _ in x.shape:
         values = [v for row in values for v in row]
     return values, x.shape
-
-
-def _has_complex(x):
-    return isinstance(x, complex) or (isinstance(x, (list, tuple)) and any(map(_has_complex, x)))
 
 
 # By dtype; others have 1e-9, and integers and bools 0.

@@ -7,7 +7,6 @@ starts again outside of the region. So the graph has the casts, and keeps the in
 computed with.
 """
 
-from contextlib import contextmanager
 from functools import cache, wraps
 
 from .._thread_state import thread
@@ -30,17 +29,6 @@ class Recast(Exception):
 
     def __init__(self, dtype, result=None):
         self.dtype, self.result = dtype, result
-
-
-@contextmanager
-def entered(region):
-    """A context manager: the thread is inside ``region``, or outside of all if it is None."""
-    before = thread.autocast
-    thread.autocast = region
-    try:
-        yield
-    finally:
-        thread.autocast = before
 
 
 def need_stages():

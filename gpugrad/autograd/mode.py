@@ -9,7 +9,6 @@ from typing import Any, overload
 
 from .._thread_state import set_recording, thread
 from .._typing import F
-from .casting import entered
 
 
 def is_grad_enabled() -> bool:
@@ -43,7 +42,7 @@ def rules_on_tensors(enabled):
 
     The rules record if ``enabled``. They keep the dtypes of the forward pass: autocast is off.
     """
-    with _Switch(enabled), entered(None):
+    with _Switch(enabled), thread.having(autocast=None):
         yield
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._creation import asarray
-from .._tensor import Tensor
 from ..backends import SCALARS
 from ..ops.manipulation import stack
 
@@ -75,15 +74,3 @@ def _differ(path, what, values):
         f"default_collate: sample{path} differs in {what}: {', '.join(different)}; make the "
         f"samples equal, or give the DataLoader a collate_fn"
     )
-
-
-def map_tensors(function, batch):
-    """The batch with ``function`` applied to each Tensor in its dicts, tuples and lists."""
-    if isinstance(batch, Tensor):
-        return function(batch)
-    if isinstance(batch, Mapping):
-        return {key: map_tensors(function, value) for key, value in batch.items()}
-    if isinstance(batch, (tuple, list)):
-        parts = [map_tensors(function, value) for value in batch]
-        return getattr(type(batch), "_make", type(batch))(parts)
-    return batch

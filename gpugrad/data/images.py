@@ -31,11 +31,9 @@ from .._tensor import Tensor
 from ..backends.dtypes import float32, float64
 from ..nn import functional
 from ..nn.common import Ints, per_axis
-from ..ops.elementwise import round as _round
 from ..ops.elementwise import where
 from ..ops.indexing import take
 from ..ops.manipulation import astype, flip, reshape, roll, stack
-from ..ops.transcendental import cos, sin
 from ..random import Generator
 from .samplers import seed_from
 
@@ -258,7 +256,7 @@ class RandomRotation(_RandomChange):
             return images
         angles = self._draw_uniform(images, *self.degrees) * (math.pi / 180)
         height, width = images.shape[2:]
-        across, along = sin(angles), cos(angles)
+        across, along = angles.sin(), angles.cos()
         zeros = across * 0
         rows = (along, -across * (height / width), zeros), (across * (width / height), along, zeros)
         theta = stack([stack(row, axis=-1) for row in rows], axis=1)
@@ -275,7 +273,7 @@ class RandomRotation(_RandomChange):
             is_outside = outside > float(finfo(x.dtype).eps) ** 0.5
             filled = sampled + where(is_outside, outside, 1.0) * self.fill
             sampled = where(is_outside, filled, sampled)
-        return sampled if sampled.dtype == dtype else astype(_round(sampled), dtype)
+        return sampled if sampled.dtype == dtype else astype(round(sampled), dtype)
 
 
 class MixUp(_RandomChange):

@@ -8,7 +8,7 @@ from itertools import islice, repeat
 from operator import index
 from typing import Any, Generic, Never, TypeVar, overload
 
-from .._arguments import whole
+from .._arguments import map_tensors, whole
 from .._creation import asarray
 from .._dtypes import isdtype
 from .._foreign_names import INSTEAD
@@ -20,7 +20,7 @@ from ..backends.dtypes import int64
 from ..backends.placement import take_rows, transfer_batches
 from ..ops.elementwise import where
 from . import samplers
-from .collate import default_collate, map_tensors
+from .collate import default_collate
 from .dataset import Subset, TensorDataset, described, samples_of
 from .prefetching import prefetched
 from .samplers import BatchSampler, RandomSampler, SeededSampler, SequentialSampler

@@ -8,13 +8,9 @@ from .._foreign_names import explains_arguments
 from .._tensor import Tensor
 from ..autograd.casting import as_input
 from ..ops import activations as ops
-from ..ops.activations import elu, hardtanh, leaky_relu, softplus
+from ..ops import neural, transcendental
 from ..ops.elementwise import where
 from ..ops.manipulation import reshape, split
-from ..ops.neural import log_softmax as _log_softmax
-from ..ops.neural import relu, sigmoid
-from ..ops.neural import softmax as _softmax
-from ..ops.transcendental import tanh
 from ..random import Generator
 from .common import generator_for
 from .function_layer import FunctionLayer
@@ -26,7 +22,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
     ``inplace`` is ignored.
     """
-    return hardtanh(input, 0.0, 6.0)
+    return ops.hardtanh(input, 0.0, 6.0)
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
@@ -63,7 +59,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     and variances of 1 persist from layer to layer. The slope at 0 is that of the second piece.
     ``inplace`` is ignored.
     """
-    return elu(input, _SELU_ALPHA, scale=_SELU_SCALE)
+    return ops.elu(input, _SELU_ALPHA, scale=_SELU_SCALE)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -74,7 +70,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """
     if alpha == 0:
         raise ValueError("celu: alpha must not be 0")
-    return elu(input, alpha, input_scale=1 / alpha)
+    return ops.elu(input, alpha, input_scale=1 / alpha)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
@@ -93,7 +89,7 @@ def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
     dtype: of the result; the input is cast to it first. By default the input's dtype.
     """
-    return _softmax(input if dtype is None else input.astype(dtype), dim)
+    return neural.softmax(input if dtype is None else input.astype(dtype), dim)
 
 
 @explains_arguments
@@ -102,7 +98,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
     For ``dtype`` see `softmax`.
     """
-    return _log_softmax(input if dtype is None else input.astype(dtype), dim)
+    return neural.log_softmax(input if dtype is None else input.astype(dtype), dim)
 
 
 @explains_arguments
@@ -143,7 +139,7 @@ def rrelu(
     """
     require(lower <= upper, "rrelu: lower must be at most upper", (lower, upper))
     if not training:
-        return leaky_relu(input, (lower + upper) / 2)
+        return ops.leaky_relu(input, (lower + upper) / 2)
     generator = generator_for(input, generator)
     slopes = generator.uniform(input.shape, low=lower, high=upper, dtype=input.dtype)
     return where(input >= 0, input, slopes * input)
@@ -164,36 +160,29 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
             f"is {input.shape}"
         )
     a, b = split(input, 2, axis=dim)
-    return a * sigmoid(b)
+    return a * neural.sigmoid(b)
 
 
-class _Activation(FunctionLayer):
-    """An activation; its function takes its options by position."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self.function(input, *[getattr(self, name) for name in self._options])
-
-
-class _Plain(_Activation):
+class _Plain(FunctionLayer):
     """An activation without options."""
 
     def forward(self, input: Tensor) -> Tensor:
         return self.function(input)
 
 
-class ReLU(_Plain, function=relu, inplace=True):
+class ReLU(_Plain, function=neural.relu, inplace=True):
     """``max(x, 0)`` elementwise, ``(...) -> (...)``; the gradient at 0 is 0."""
 
     activation = "relu"  # its name in `gpugrad.dense`
 
 
-class Tanh(_Plain, function=tanh):
+class Tanh(_Plain, function=transcendental.tanh):
     """Hyperbolic tangent elementwise, ``(...) -> (...)``."""
 
     activation = "tanh"
 
 
-class Sigmoid(_Plain, function=sigmoid):
+class Sigmoid(_Plain, function=neural.sigmoid):
     """``1 / (1 + exp(-x))`` elementwise, ``(...) -> (...)``."""
 
     activation = "sigmoid"
@@ -203,7 +192,7 @@ class ReLU6(_Plain, function=relu6, options="", inplace=True):
     """``min(max(x, 0), 6)`` elementwise, ``(...) -> (...)``; see `functional.relu6`."""
 
 
-class LeakyReLU(_Activation, function=leaky_relu, inplace=True):
+class LeakyReLU(FunctionLayer, function=ops.leaky_relu, inplace=True):
     """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`.
 
     Elementwise, ``(...) -> (...)``.
@@ -240,7 +229,7 @@ class PReLU(Module):
         return prelu(input, self.weight)
 
 
-class ELU(_Activation, function=elu, options="alpha", inplace=True):
+class ELU(FunctionLayer, function=ops.elu, options="alpha", inplace=True):
     """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`.
 
     Elementwise, ``(...) -> (...)``. The slope at 0 is ``alpha``.
@@ -255,14 +244,14 @@ class SELU(_Plain, function=selu, options="", inplace=True):
     """
 
 
-class CELU(_Activation, function=celu, options="alpha", inplace=True):
+class CELU(FunctionLayer, function=celu, options="alpha", inplace=True):
     """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; see `functional.celu`.
 
     Elementwise, ``(...) -> (...)``. The slope at 0 is 1.
     """
 
 
-class GELU(_Activation, function=ops.gelu):
+class GELU(FunctionLayer, function=ops.gelu):
     """Gaussian error linear unit; see `gpugrad.gelu`.
 
     ``x * (1 + erf(x / sqrt(2))) / 2`` elementwise, ``(...) -> (...)``.
@@ -282,7 +271,7 @@ class Mish(_Plain, function=ops.mish, inplace=True):
     """``x * tanh(log(1 + exp(x)))`` elementwise, ``(...) -> (...)``."""
 
 
-class Softplus(_Activation, function=softplus):
+class Softplus(FunctionLayer, function=ops.softplus):
     """``log(1 + exp(beta * x)) / beta``; see `gpugrad.softplus`.
 
     Where ``beta * x`` is above ``threshold`` the result is ``x``. Elementwise, ``(...) -> (...)``.
@@ -293,7 +282,7 @@ class Softsign(_Plain, function=ops.softsign):
     """``x / (1 + abs(x))`` elementwise, ``(...) -> (...)``."""
 
 
-class Hardtanh(_Activation, function=hardtanh, inplace=True):
+class Hardtanh(FunctionLayer, function=ops.hardtanh, inplace=True):
     """``x`` limited to ``[min_val, max_val]``; the slope at the bounds is 0.
 
     Elementwise, ``(...) -> (...)``.
@@ -331,35 +320,35 @@ class Tanhshrink(_Plain, function=ops.tanhshrink):
     """``x - tanh(x)`` elementwise, ``(...) -> (...)``."""
 
 
-class Softmax(_Activation, function=softmax, options="dim"):
+class Softmax(FunctionLayer, function=softmax, options="dim"):
     """``exp(x) / sum(exp(x))`` along the axis ``dim``; see `functional.softmax`.
 
     ``(...) -> (...)``, of any shape.
     """
 
 
-class LogSoftmax(_Activation, function=log_softmax, options="dim"):
+class LogSoftmax(FunctionLayer, function=log_softmax, options="dim"):
     """``log(softmax(x))`` along the axis ``dim``; see `functional.log_softmax`.
 
     ``(...) -> (...)``, of any shape.
     """
 
 
-class GLU(_Activation, function=glu):
+class GLU(FunctionLayer, function=glu):
     """Gated linear unit, which halves the axis ``dim``; see `functional.glu`.
 
     ``a * sigmoid(b)`` of both halves: ``(..., 2 * d) -> (..., d)`` for the last axis.
     """
 
 
-class Softmin(_Activation, function=softmin, options="dim"):
+class Softmin(FunctionLayer, function=softmin, options="dim"):
     """The softmax of ``-x`` along the axis ``dim``; see `functional.softmin`.
 
     ``(...) -> (...)``, of any shape.
     """
 
 
-class Hardshrink(_Activation, function=ops.hardshrink):
+class Hardshrink(FunctionLayer, function=ops.hardshrink):
     """``x`` where its magnitude is above ``lambd``, else 0; see `gpugrad.hardshrink`.
 
     Elementwise, ``(...) -> (...)``. The slope at ``lambd`` is 0.
@@ -368,7 +357,7 @@ class Hardshrink(_Activation, function=ops.hardshrink):
     _shown = ("lambd",)
 
 
-class Softshrink(_Activation, function=ops.softshrink):
+class Softshrink(FunctionLayer, function=ops.softshrink):
     """``x`` moved towards 0 by ``lambd``; see `gpugrad.softshrink`.
 
     Where the magnitude of ``x`` is at most ``lambd``, the result and the slope are 0. Elementwise,
@@ -378,14 +367,14 @@ class Softshrink(_Activation, function=ops.softshrink):
     _shown = ("lambd",)
 
 
-class Threshold(_Activation, function=threshold, options="threshold value", inplace=True):
+class Threshold(FunctionLayer, function=threshold, options="threshold value", inplace=True):
     """``x`` where it is above ``threshold``, else ``value``; see `functional.threshold`.
 
     Elementwise, ``(...) -> (...)``.
     """
 
 
-class RReLU(_Activation, function=rrelu, options="lower upper", inplace=True):
+class RReLU(FunctionLayer, function=rrelu, options="lower upper", inplace=True):
     """A leaky ReLU with random slopes while it is trained; see `functional.rrelu`.
 
     Elementwise, ``(...) -> (...)``. It is ``x`` where x is positive, else ``a * x``, where a is

@@ -11,8 +11,6 @@ from ..backends.dtypes import bool_
 from ..ops.elementwise import where
 from ..ops.manipulation import broadcast_to, concat, expand_dims, permute_dims, split, triu, unstack
 from ..ops.neural import linear, softmax
-from ..ops.products import matmul, matrix_transpose
-from ..ops.reductions import mean
 from ..random import Generator
 from . import functional, init
 from .common import check_probability, check_shape
@@ -122,12 +120,12 @@ class MultiheadAttention(Module):
         p = self.dropout if self.training else 0.0
         weights = None
         if need_weights:
-            scores = matmul(q * (1 / math.sqrt(self.head_dim)), matrix_transpose(k))
+            scores = (q * (1 / math.sqrt(self.head_dim))) @ k.mT
             if mask is not None:
                 scores = where(mask, scores, -math.inf) if _is_bool(mask) else scores + mask
             weights = functional.dropout(softmax(scores, axis=-1), p, generator=self.generator)
-            out = matmul(weights, v)
-            weights = mean(weights, axis=1) if average_attn_weights else weights
+            out = weights @ v
+            weights = weights.mean(axis=1) if average_attn_weights else weights
         else:
             out = functional.scaled_dot_product_attention(
                 q, k, v, mask, p, is_causal and not needs_mask, generator=self.generator

@@ -8,7 +8,6 @@ from .._arguments import require
 from .._batched import levels_of
 from .._tensor import Tensor
 from .._thread_state import thread
-from ..ops.manipulation import reshape
 from ..random import Generator, default_generator
 
 Ints = int | Sequence[int]
@@ -45,7 +44,7 @@ def with_examples(name, input, n, channels="channels"):
     """``input`` with an axis of examples, and whether this axis is new; see `check_axes`."""
     check_axes(name, input, n, channels)
     is_single = input.ndim == n + 1
-    return reshape(input, (1, *input.shape)) if is_single else input, is_single
+    return input.reshape((1, *input.shape)) if is_single else input, is_single
 
 
 def check_shape(x: Any, shape: tuple[int, ...], message: str, *parts: Any) -> None:

@@ -16,17 +16,13 @@ from ..autograd.casting import as_input
 from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
 from ..backends.dtypes import int64
-from ..ops import activations, normalization
+from ..ops import activations, neural, normalization
 from ..ops.attention import attention as _attention
 from ..ops.dropout import dropout as drop_elements
 from ..ops.elementwise import maximum, where
 from ..ops.indexing import add_along_axis, take
 from ..ops.manipulation import expand_dims, reshape
-from ..ops.neural import relu as _relu
 from ..ops.products import einsum
-from ..ops.reductions import max as _max
-from ..ops.reductions import mean, var
-from ..ops.reductions import sum as _sum
 from ..ops.searching import searchsorted
 from ..random import Generator
 from . import common
@@ -39,7 +35,7 @@ from .module import is_unshared
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``max(x, 0)`` elementwise, ``(...) -> (...)``; see `gpugrad.relu`."""
-    return _relu(input)
+    return neural.relu(input)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
@@ -184,7 +180,7 @@ def embedding_bag(
     if offsets is None:
 
         def total(x):
-            return _sum(x, axis=1)
+            return x.sum(axis=1)
     else:
         offsets = _checked_offsets(asarray(offsets), input.shape[0], include_last_offset)
         places = create("arange", input.shape[0], dtype=offsets.dtype, like=input)
@@ -204,8 +200,8 @@ def embedding_bag(
         counts = reshape(_at(counts.astype(int64), at, math.prod(shape)), shape) > 0
         rows = reshape(_at(rows, at, math.prod(shape)), (*shape, weight.shape[1]))
     if not rows.shape[1]:
-        return _sum(rows, axis=1)
-    greatest = _max(where(expand_dims(counts, -1), rows, -math.inf), axis=1)
+        return rows.sum(axis=1)
+    greatest = where(expand_dims(counts, -1), rows, -math.inf).max(axis=1)
     return where(number > 0, greatest, 0.0)
 
 
@@ -474,7 +470,7 @@ def instance_norm(
     if n and count and not (running_mean is running_var is None or is_repeated()):
         axes = tuple(range(2, len(shape)))
         values = input.detach()
-        statistics = mean(values, axis=(0, *axes)), mean(var(values, axis=axes), axis=0)
+        statistics = values.mean(axis=(0, *axes)), values.var(axis=axes).mean(axis=0)
         running = running_mean, running_var
         _track(running, statistics, (1, count / (count - 1)), momentum, "instance_norm")
     return out

@@ -47,14 +47,20 @@ def _conv(
     stride = per_axis(f"{name}: stride", stride, n)
     dilation = per_axis(f"{name}: dilation", dilation, n)
     padding = _pairs(name, padding, weight.shape[2:], stride, dilation)
-    try:
-        check_convolution(x.shape, weight.shape, None if bias is None else bias.shape, groups)
-        counts_of_windows(x.shape[2:], weight.shape[2:], stride, padding, dilation)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+    bias_shape = None if bias is None else bias.shape
+    _named(name, check_convolution, x.shape, weight.shape, bias_shape, groups)
+    _named(name, counts_of_windows, x.shape[2:], weight.shape[2:], stride, padding, dilation)
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     out = convolution(x, weight, bias, **options)
     return reshape(out, out.shape[1:]) if is_single else out
+
+
+def _named(name, function, *args):
+    """The function's result; the ValueError that it may raise then begins with ``name``."""
+    try:
+        return function(*args)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def _pairs(name, padding, size, stride, dilation):
@@ -103,10 +109,7 @@ def _conv_transpose(
             f"{name}: weight must be (channels, out / groups, {LENGTHS[n]}) with the "
             f"{x.shape[1]} channels of the input of shape {input.shape}, not {weight.shape}"
         )
-    try:
-        check_convolution_input(x.shape, weight.shape, groups)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+    _named(name, check_convolution_input, x.shape, weight.shape, groups)
     stride = per_axis(f"{name}: stride", stride, n)
     padding = per_axis(f"{name}: padding", padding, n, 0)
     more = per_axis(f"{name}: output_padding", output_padding, n, 0)
@@ -139,10 +142,7 @@ def _windows(name, shape, size, stride, padding, dilation):
         "padding": per_axis(f"{name}: padding", padding, 2, 0),
         "dilation": per_axis(f"{name}: dilation", dilation, 2),
     }
-    try:
-        return counts_of_windows(shape, size, **options), options
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+    return _named(name, counts_of_windows, shape, size, *options.values()), options
 
 
 def unfold(

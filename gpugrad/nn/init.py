@@ -21,9 +21,7 @@ from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends.dtypes import float32, float64
 from ..backends.placement import placed_like
-from ..ops.elementwise import sign
-from ..ops.manipulation import reshape
-from ..ops.products import matrix_transpose
+from ..ops.linalg import diagonal, qr
 from ..random import Generator, default_generator
 from .common import generator_for
 from .module import Parameter, overwrite
@@ -165,18 +163,16 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
     If there are more rows than columns, the columns are orthonormal instead. From Saxe, McClelland
     and Ganguli (2014).
     """
-    from ..ops.linalg import diagonal, qr  # at the top it would slow down `import gpugrad.nn`
-
     _fans("orthogonal_", tensor)
     matrix = draw(tensor, generator, "normal")
-    matrix = reshape(matrix, (matrix.shape[0], -1))
+    matrix = matrix.reshape((matrix.shape[0], -1))
     if is_half(matrix.dtype):
         matrix = matrix.to(float32)
     is_wide = matrix.shape[0] < matrix.shape[1]
-    q, r = qr(matrix_transpose(matrix) if is_wide else matrix)
-    q = q * sign(diagonal(r))  # makes all orthogonal matrices equally probable
-    q = matrix_transpose(q) if is_wide else q
-    overwrite(tensor, (gain * reshape(q, tensor.shape)).array)
+    q, r = qr(matrix.mT if is_wide else matrix)
+    q = q * diagonal(r).sign()  # makes all orthogonal matrices equally probable
+    q = q.mT if is_wide else q
+    overwrite(tensor, (gain * q.reshape(tensor.shape)).array)
     return tensor
 
 

@@ -7,7 +7,6 @@ from .._creation import asarray
 from .._tensor import Tensor
 from ..autograd.casting import in_float32
 from ..ops.elementwise import where
-from ..ops.manipulation import astype
 from ..ops.transcendental import exp, log
 from .losses import _check_shapes, _Loss, _reduced
 
@@ -34,7 +33,7 @@ def poisson_nll_loss(
     Raises ValueError if the shapes differ.
     """
     _check_shapes("poisson_nll_loss", input, target=target)
-    target = astype(asarray(target), input.dtype, copy=False)
+    target = asarray(target).astype(input.dtype, copy=False)
     losses = exp(input) - target * input if log_input else input - target * log(input + eps)
     if full:
         t = where(target > 1, target, 1.0)

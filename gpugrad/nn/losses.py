@@ -16,16 +16,11 @@ from .._tensor import Tensor
 from ..autograd.casting import in_float32
 from ..backends import backend_of
 from ..backends.dtypes import int64
+from ..ops import neural
 from ..ops.activations import softplus
 from ..ops.elementwise import abs as _abs
 from ..ops.elementwise import clip, minimum, sqrt, where
 from ..ops.manipulation import broadcast_shapes, moveaxis, reshape
-from ..ops.neural import binary_cross_entropy as _binary_cross_entropy
-from ..ops.neural import binary_cross_entropy_with_logits as _binary_cross_entropy_with_logits
-from ..ops.neural import cross_entropy as _cross_entropy
-from ..ops.neural import huber as _huber
-from ..ops.neural import log_softmax, mse, nll
-from ..ops.reductions import sum as _sum
 from ..ops.transcendental import exp, log
 from .common import check_shape
 from .function_layer import FunctionLayer
@@ -66,8 +61,8 @@ def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any
     Raises ValueError if the shapes differ.
     """
     if weight is None:
-        return mse(input, target, reduction=reduction)
-    losses = mse(input, target, reduction="none")
+        return neural.mse(input, target, reduction=reduction)
+    losses = neural.mse(input, target, reduction="none")
     return _weighted_mean("mse_loss", input, losses, weight, reduction)
 
 
@@ -109,7 +104,7 @@ def huber_loss(
     """
     require(delta > 0, "huber_loss: delta must be positive", delta)
     _check_shapes("huber_loss", input, target=target)
-    losses = _huber(input, target, delta)
+    losses = neural.huber(input, target, delta)
     if weight is not None:
         _check_shapes("huber_loss", input, weight=weight)
         losses = losses * weight
@@ -130,7 +125,7 @@ def smooth_l1_loss(
     """
     require(beta >= 0, "smooth_l1_loss: beta must be at least 0", beta)
     _check_shapes("smooth_l1_loss", input, target=target)
-    losses = _huber(input, target, beta, divisor=beta) if beta else _abs(input - target)
+    losses = neural.huber(input, target, beta, divisor=beta) if beta else _abs(input - target)
     return _reduced("smooth_l1_loss", losses, reduction)
 
 
@@ -173,7 +168,7 @@ def cross_entropy(
     target, weight = asarray(target), _class_weights(name, input, weight)
     if of_labels:
         _check_labels(name, input, target)
-        log_p = log_softmax(_classes_last(input))
+        log_p = neural.log_softmax(_classes_last(input))
         return _label_losses(name, log_p, target, weight, ignore_index, reduction, label_smoothing)
     if target.shape != tuple(input.shape) or not target.ndim:
         labels = "if it holds labels, make them integers by target.astype(gpugrad.int64)"
@@ -184,23 +179,23 @@ def cross_entropy(
         )
     if index(ignore_index) >= 0:  # a negative one, such as the default, would not be a class anyway
         raise ValueError(f"{name}: ignore_index is for labels, but the target is floating")
-    log_p, target = log_softmax(_classes_last(input)), _classes_last(target)
+    log_p, target = neural.log_softmax(_classes_last(input)), _classes_last(target)
     if label_smoothing:
         target = target * (1 - label_smoothing) + label_smoothing / log_p.shape[-1]
     if weight is not None:
         target = target * weight
-    return _reduced(name, -_sum(target * log_p, axis=-1), reduction)
+    return _reduced(name, -(target * log_p).sum(axis=-1), reduction)
 
 
 def _plain(input, target, reduction, ignore_index):
     """The cross entropy of labels without weights and smoothing, which is a single op."""
     options = {"reduction": reduction, "ignore_index": ignore_index}
     if len(input.shape) < 3:
-        return _cross_entropy(input, target, **options)
+        return neural.cross_entropy(input, target, **options)
     target = asarray(target)
     _check_labels("cross_entropy", input, target)
     rows = reshape(_classes_last(input), (target.size, input.shape[1]))
-    losses = _cross_entropy(rows, reshape(target, (target.size,)), **options)
+    losses = neural.cross_entropy(rows, reshape(target, (target.size,)), **options)
     return reshape(losses, target.shape) if reduction == "none" else losses
 
 
@@ -259,14 +254,14 @@ def _label_losses(name, log_p, target, weight, ignore_index, reduction, label_sm
     target = target.astype(int64, copy=False)  # an unsigned dtype has no -100
     counted = target != index(ignore_index)
     target = where(counted, target, 0)
-    losses = nll(log_p, target)
+    losses = neural.nll(log_p, target)
     weights = 1.0
     if weight is not None:
         weights = weight[target]
         losses = losses * weights
     if label_smoothing:
         others = log_p if weight is None else log_p * weight
-        spread = -_sum(others, axis=-1) / log_p.shape[-1]
+        spread = -others.sum(axis=-1) / log_p.shape[-1]
         losses = losses * (1 - label_smoothing) + spread * label_smoothing
     losses = _reduced(name, where(counted, losses, 0.0), reduction)
     if reduction != "mean":
@@ -292,7 +287,7 @@ def binary_cross_entropy(
     all elements, whatever their weights. For ``reduction`` and errors see `mse_loss`.
     """
     _check_shapes("binary_cross_entropy", input, target=target)
-    losses = _binary_cross_entropy(input, target)
+    losses = neural.binary_cross_entropy(input, target)
     return _weighted("binary_cross_entropy", losses, weight, reduction)
 
 
@@ -318,7 +313,7 @@ def binary_cross_entropy_with_logits(
     name = "binary_cross_entropy_with_logits"
     _check_shapes(name, input, target=target)
     if pos_weight is None:
-        losses = _binary_cross_entropy_with_logits(input, target)
+        losses = neural.binary_cross_entropy_with_logits(input, target)
     else:
         # Both terms are positive, so that nothing cancels.
         factor = _factor(name, "pos_weight", pos_weight, input.shape)
@@ -405,9 +400,9 @@ def cosine_embedding_loss(
     least = max(1e-12, finfo(input1.dtype).smallest_normal)
 
     def length(x):
-        return sqrt(_sum(x * x, axis=-1) + least)
+        return sqrt((x * x).sum(axis=-1) + least)
 
-    cosine = _sum(input1 * input2, axis=-1) / (length(input1) * length(input2))
+    cosine = (input1 * input2).sum(axis=-1) / (length(input1) * length(input2))
     apart = where(target == -1, clip(cosine - margin, 0), 0.0)
     return _reduced("cosine_embedding_loss", where(target == 1, 1 - cosine, apart), reduction)
 

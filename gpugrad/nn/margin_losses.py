@@ -13,9 +13,6 @@ from ..autograd.casting import in_float32
 from ..ops.activations import softplus
 from ..ops.elementwise import clip, where
 from ..ops.indexing import take_along_axis
-from ..ops.reductions import any as _any
-from ..ops.reductions import mean
-from ..ops.reductions import sum as _sum
 from .common import can_be_read
 from .losses import _check_shapes, _class_weights, _Loss, _reduced, binary_cross_entropy_with_logits
 
@@ -96,7 +93,7 @@ def multi_margin_loss(
     if weight is not None:
         losses = losses * _class_weights(name, input, weight)[labels][..., None]
     others = arange(input.shape[-1], device=input.device) != labels[..., None]
-    return _reduced("multi_margin_loss", mean(where(others, losses, 0.0), axis=-1), reduction)
+    return _reduced("multi_margin_loss", where(others, losses, 0.0).mean(axis=-1), reduction)
 
 
 @in_float32
@@ -121,10 +118,10 @@ def multilabel_margin_loss(input: Tensor, target: Any, *, reduction: str = "mean
     labels = where(is_label, labels, 0)
     own = take_along_axis(input, labels, axis=-1)[..., :, None]
     is_target = (labels[..., :, None] == classes) & is_label[..., :, None]
-    counts = is_label[..., :, None] & ~_any(is_target, axis=-2, keepdims=True)
+    counts = is_label[..., :, None] & ~is_target.any(axis=-2, keepdims=True)
     losses = 1 - own + input[..., None, :]
     losses = where(counts & (losses > 0), losses, 0.0)
-    losses = _sum(losses, axis=(-2, -1)) / input.shape[-1]
+    losses = losses.sum(axis=(-2, -1)) / input.shape[-1]
     return _reduced("multilabel_margin_loss", losses, reduction)
 
 
@@ -144,7 +141,7 @@ def multilabel_soft_margin_loss(
     """
     _check_shapes("multilabel_soft_margin_loss", input, target=target)
     losses = binary_cross_entropy_with_logits(input, target, weight, reduction="none")
-    return _reduced("multilabel_soft_margin_loss", mean(losses, axis=-1), reduction)
+    return _reduced("multilabel_soft_margin_loss", losses.mean(axis=-1), reduction)
 
 
 def _labels(name, input, target, shape, least):

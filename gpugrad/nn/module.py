@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, Typ
 from .._arguments import check_type, device_and_dtype, is_complex, moved, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import isdtype
-from .._foreign_names import INSTEAD, Explained, explains_arguments, missing
+from .._foreign_names import Explained, explains_arguments
 from .._tensor import Tensor
 from .._typing import P
 from ..autograd.call import wrap
@@ -96,13 +96,6 @@ class Module(Explained):
         # A __call__ that the user defined stays.
         if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:
             cls.__call__ = cls.forward  # type: ignore[assignment, method-assign]
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name):  # called only for attributes that do not exist
-            if name in INSTEAD["Module"]:
-                raise missing(type(self).__name__, name, "Module")
-            return super().__getattribute__(name)  # raises Python's own error
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Forward would still use another value, but optimizers and state_dict would not see it.

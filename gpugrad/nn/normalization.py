@@ -8,7 +8,6 @@ from .._creation import ones, zeros
 from .._tensor import Tensor
 from ..backends import as_shape
 from ..backends.dtypes import int64
-from ..ops.manipulation import reshape
 from . import functional
 from .common import LENGTHS, with_examples
 from .computations import _counted_batch_norm
@@ -241,7 +240,7 @@ class _InstanceNorm(_WithStatistics):
         given = examples, self.running_mean, self.running_var, self.weight, self.bias
         use_input_stats = self.training or self.running_mean is None
         out = functional.instance_norm(*given, use_input_stats, self.momentum, self.eps)
-        return reshape(out, input.shape) if is_single else out
+        return out.reshape(input.shape) if is_single else out
 
 
 class InstanceNorm1d(_InstanceNorm, axes=1):

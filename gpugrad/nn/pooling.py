@@ -8,13 +8,10 @@ from .._creation import create
 from .._dtypes import is_half
 from .._tensor import Tensor
 from ..backends.dtypes import float32
+from ..ops import windows
 from ..ops.elementwise import where
 from ..ops.indexing import take
 from ..ops.manipulation import moveaxis, reshape
-from ..ops.products import matmul, matrix_transpose
-from ..ops.reductions import mean
-from ..ops.windows import find_in_windows, sum_windows
-from ..ops.windows import max_pool as windows_max
 from .common import Ints, check_axes, per_axis
 from .function_layer import LayerOfAxes, for_axes
 
@@ -67,7 +64,7 @@ def _max_pool(
     Of equal elements the first gets the gradient. Raises ValueError for parameters that do not fit.
     """
     options = _windows(name, n, input, kernel_size, stride, padding, dilation, ceil_mode)
-    out = windows_max(input, **options)
+    out = windows.max_pool(input, **options)
     if not return_indices:
         return out
     return out, _flat_positions(_places_of_maxima(input, out, n, **options), input.shape[-n:])
@@ -76,7 +73,7 @@ def _max_pool(
 def _places_of_maxima(input, out, n, size, stride, padding, dilation):
     """The indices of the maxima along each of the input's last ``n`` axes."""
     options = {"size": size, "stride": stride, "padding": padding, "dilation": dilation}
-    taps = find_in_windows(input, out, **options).to("int64")
+    taps = windows.find_in_windows(input, out, **options).to("int64")
     places = []
     for axis in range(n):
         tap = taps // math.prod(size[axis + 1 :]) % size[axis]
@@ -118,7 +115,7 @@ def _avg_pool(
     if divisor_override is not None:
         if not divisor_override:
             raise ValueError(f"{name}: divisor_override must not be 0")
-        return sum_windows(input, scale=1 / divisor_override, **options)
+        return windows.sum_windows(input, scale=1 / divisor_override, **options)
     counts = []
     size, strides, pads, _ = options.values()
     for length, k, s, (before, after) in zip(input.shape[-n:], size, strides, pads, strict=True):
@@ -127,8 +124,8 @@ def _avg_pool(
         starts = range(-before, length + after - k + 1, s)
         counts.append([min(start + k, high) - max(start, low) for start in starts])
     if all(min(c) == max(c) for c in counts):
-        return sum_windows(input, scale=1 / math.prod([c[0] for c in counts]), **options)
-    out = sum_windows(input.to(float32) if is_half(input.dtype) else input, **options)
+        return windows.sum_windows(input, scale=1 / math.prod([c[0] for c in counts]), **options)
+    out = windows.sum_windows(input.to(float32) if is_half(input.dtype) else input, **options)
     for axis, count in enumerate(counts):
         out = out / reshape(create("asarray", count, like=out), (-1,) + (1,) * (n - 1 - axis))
     return out.to(input.dtype)
@@ -198,11 +195,11 @@ def _adaptive_avg_pool(name: str, n: int, input: Tensor, output_size: Any) -> Te
     lengths, counts = _output_size(name, n, input, output_size)
     check_floating(input, f"{name}: the input", "; use astype")
     if all(count == 1 for count in counts):
-        return mean(input, axis=tuple(range(-n, 0)), keepdims=True)
+        return input.mean(axis=tuple(range(-n, 0)), keepdims=True)
     require(0 not in lengths, f"{name}: the input must have elements", input.shape)
     if all(length % count == 0 for length, count in zip(lengths, counts, strict=True)):
         size = tuple([length // count for length, count in zip(lengths, counts, strict=True)])
-        return sum_windows(input, size=size, stride=size, scale=1 / math.prod(size))
+        return windows.sum_windows(input, size=size, stride=size, scale=1 / math.prod(size))
     out = input
     for axis, (length, count) in enumerate(zip(lengths, counts, strict=True)):
         rows = [
@@ -216,10 +213,10 @@ def _adaptive_avg_pool(name: str, n: int, input: Tensor, output_size: Any) -> Te
 def _along_axis(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
     """The product of ``matrix`` (m, length) and the columns of ``x`` along a negative ``axis``."""
     if axis == -1:
-        return matmul(x, matrix_transpose(matrix))
+        return x @ matrix.mT
     if axis == -2:
-        return matmul(matrix, x)
-    return moveaxis(matmul(matrix, moveaxis(x, axis, -2)), -2, axis)
+        return matrix @ x
+    return moveaxis(matrix @ moveaxis(x, axis, -2), -2, axis)
 
 
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = for_axes(_adaptive_avg_pool)
@@ -248,7 +245,7 @@ def _adaptive_max_pool(
             sources[axis] = create("asarray", taken, dtype="int64", like=input)
             repeated = take(repeated, sources[axis], axis=input.ndim - n + axis)
     sizes = tuple(sizes)
-    out = windows_max(repeated, size=sizes, stride=sizes)
+    out = windows.max_pool(repeated, size=sizes, stride=sizes)
     if not return_indices:
         return out
     places = _places_of_maxima(repeated, out, n, sizes, sizes, ((0, 0),) * n, (1,) * n)

@@ -9,7 +9,6 @@ from .._creation import create
 from .._tensor import Tensor
 from ..ops.manipulation import concat, expand_dims, moveaxis, reshape, squeeze, stack
 from ..ops.neural import linear
-from ..ops.products import matmul
 from ..ops.recurrent import gru, lstm, rnn
 from ..random import Generator
 from . import functional
@@ -233,7 +232,7 @@ class LSTM(_Recurrent):
             parts = [zeros, expand_dims(h, 0)] if reverse else [expand_dims(h, 0), zeros]
             x = concat([x, concat(parts, axis=0)], axis=-1)
             w_ih = concat([w_ih, w_hh], axis=1)
-        out, _, c = lstm(x, w_ih, matmul(w_hh, w_hr), b_ih, b_hh, None, c, reverse=reverse)
+        out, _, c = lstm(x, w_ih, w_hh @ w_hr, b_ih, b_hh, None, c, reverse=reverse)
         out = linear(out, w_hr)
         return out, out[0 if reverse else -1, ...], c
 

@@ -10,12 +10,10 @@ from .._creation import create
 from .._tensor import Tensor
 from ..autograd.casting import in_float32
 from ..backends.dtypes import int64
-from ..ops.elementwise import abs as _abs
 from ..ops.elementwise import clip, floor, remainder, where
 from ..ops.elementwise import round as _round
 from ..ops.indexing import take
 from ..ops.manipulation import broadcast_to, concat, moveaxis, stack
-from ..ops.products import matmul, matrix_transpose
 
 
 @in_float32
@@ -117,7 +115,7 @@ def _reflected(x, length, align_corners):
     """Coordinates in a mirror at both ends."""
     low = 0.0 if align_corners else -0.5
     span = length - 1 - 2 * low
-    return low + span - _abs(remainder(x - low, 2 * span) - span) if span else x * 0
+    return low + span - abs(remainder(x - low, 2 * span) - span) if span else x * 0
 
 
 def _cubic_weights(share):
@@ -164,4 +162,4 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         axes.append(broadcast_to(x.reshape((-1, *[1] * (d - 1 - axis))), lengths))
     ones = create("ones", lengths, like=theta)
     places = stack([*axes[::-1], ones], axis=-1).reshape((math.prod(lengths), d + 1))
-    return matmul(places, matrix_transpose(theta)).reshape((size[0], *lengths, d))
+    return (places @ theta.mT).reshape((size[0], *lengths, d))

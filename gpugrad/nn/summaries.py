@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-from .._arguments import check_type
+from .._arguments import check_type, leaves_in
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
 from ..backends import backend_of
@@ -105,7 +105,7 @@ def _outputs(model, inputs, keywords):
     found: dict[Module, tuple] = {}
 
     def note(module, args, output):
-        found[module] = tuple(_shapes(output))
+        found[module] = tuple([x.shape for x in leaves_in(output) if isinstance(x, Tensor)])
 
     with ExitStack() as stack:
         for module in model.modules():
@@ -113,13 +113,3 @@ def _outputs(model, inputs, keywords):
         with in_mode(model, False), no_grad():
             model(*inputs, **keywords)
     return found
-
-
-def _shapes(output):
-    if isinstance(output, Tensor):
-        yield output.shape
-    elif isinstance(output, dict):
-        yield from _shapes(list(output.values()))
-    elif isinstance(output, (tuple, list)):
-        for x in output:
-            yield from _shapes(x)

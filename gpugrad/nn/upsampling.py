@@ -6,7 +6,6 @@ from typing import Any
 from .._arguments import check_floating, one_of, require
 from .._creation import create
 from .._tensor import Tensor
-from ..ops.elementwise import abs as _abs
 from ..ops.elementwise import clip, floor, where
 from ..ops.indexing import take
 from ..ops.manipulation import repeat
@@ -122,7 +121,7 @@ def _smooth(x, axis, m, length, ratio, align_corners, mode):
         taps = enumerate(_cubic_weights(places - first), -1)
         weights = sum([where(clip(first + i, 0, length - 1) == old, w, 0.0) for i, w in taps])
     else:
-        weights = clip(1 - _abs(clip(places, 0, length - 1) - old), 0, None)
+        weights = clip(1 - abs(clip(places, 0, length - 1) - old), 0, None)
     return _along_axis(weights.to(x.dtype), x, axis)
 
 

@@ -10,16 +10,10 @@ from .._tensor import Tensor
 from ..autograd.casting import in_float32
 from ..backends.dtypes import int64
 from ..ops.elementwise import maximum
+from ..ops.linalg import vector_norm
 from ..ops.manipulation import astype, broadcast_shapes, broadcast_to
 from ..ops.neural import one_hot as _one_hot
-from ..ops.reductions import sum as _sum
 from .function_layer import FunctionLayer
-
-
-def _norm(x, axis, p, keepdims=False):
-    from ..ops.linalg import vector_norm  # at the top it would slow down `import gpugrad.nn`
-
-    return vector_norm(x, axis=axis, ord=p, keepdims=keepdims)
 
 
 @in_float32
@@ -31,13 +25,10 @@ def normalize(
     ``(...) -> (...)``. A vector of zeros stays as it is. In float16, where ``eps`` would be 0, it
     is the smallest normal number.
     """
-    return input / _at_least(_norm(input, dim, p, True), eps)
-
-
-def _at_least(norms, eps):
+    norms = vector_norm(input, axis=dim, ord=p, keepdims=True)
     if is_half(norms.dtype):
         eps = max(eps, float(finfo(norms.dtype).smallest_normal))
-    return maximum(norms, eps)
+    return input / maximum(norms, eps)
 
 
 @in_float32
@@ -49,8 +40,8 @@ def cosine_similarity(x1: Tensor, x2: Any, dim: int = 1, eps: float = 1e-8) -> T
     """
     shape = broadcast_shapes(x1.shape, asarray(x2).shape)
     x1, x2 = (broadcast_to(x, shape) for x in (x1, asarray(x2)))
-    first, second = (x / _at_least(_norm(x, dim, 2.0, True), eps) for x in (x1, x2))
-    return _sum(first * second, axis=dim)
+    first, second = (normalize(x, 2.0, dim, eps) for x in (x1, x2))
+    return (first * second).sum(axis=dim)
 
 
 @in_float32
@@ -63,7 +54,7 @@ def pairwise_distance(
 
     keepdim: whether the last axis stays, of length 1.
     """
-    return _norm(x1 - x2 + eps, -1, p, keepdim)
+    return vector_norm(x1 - x2 + eps, axis=-1, ord=p, keepdims=keepdim)
 
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:

@@ -4,6 +4,7 @@ import math
 from functools import partial, update_wrapper
 from inspect import getdoc
 
+from .._arguments import mapped
 from .._creation import holds_tensor
 from ..backends.numpy import library as numpy
 from ._table import FUNCTIONS, enter, lookup, of_numpy, public
@@ -35,9 +36,7 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, lik
 
 def _with_arrays(x):
     """Nested sequences in which NumPy's numbers are arrays, which keep their dtype."""
-    if isinstance(x, (list, tuple)):
-        return [_with_arrays(element) for element in x]
-    return numpy.asarray(x) if isinstance(x, numpy.generic) else x
+    return mapped(lambda y: numpy.asarray(y) if isinstance(y, numpy.generic) else y, x)
 
 
 def asarray(a, dtype=None, order=None, *, copy=None, like=None):

@@ -9,6 +9,7 @@ program asks for it. They take other tensors as ordinary arrays.
 from functools import cache, lru_cache, partial
 from inspect import signature
 
+from .._arguments import leaves_in, map_tensors, mapped
 from .._foreign_names import INSTEAD
 from .._tensor import Tensor
 from ..autograd import call
@@ -113,7 +114,7 @@ def array_function(self, function, types, args, keywords):
     parameters = _parameters(function)
     written = args[:1] if name in IN_PLACE else ()
     raw = partial(function, *args, **keywords)
-    if name in CONVERSIONS and _are_constants(args):
+    if name in CONVERSIONS and all(map(_is_constant, leaves_in(args))):
         return _on_arrays(raw)
     return _call(shown, own, args, keywords, parameters, raw, written)
 
@@ -128,18 +129,9 @@ def _check_weights(name, function, args, keywords):
         )
 
 
-def _mapped(function, x):
-    """Nested lists, tuples and dicts, with ``function`` applied to every other value in them."""
-    if isinstance(x, dict):
-        return {key: _mapped(function, value) for key, value in x.items()}
-    if type(x) in (list, tuple):
-        return type(x)([_mapped(function, value) for value in x])
-    return function(x)
-
-
-_values = partial(_mapped, lambda x: x.array if isinstance(x, Tensor) else x)
-_as_tensors = partial(_mapped, lambda x: gg.asarray(x) if type(x) in namespace_of else x)
-_with_arrays = partial(_mapped, lambda x: x.__array__() if isinstance(x, Tensor) else x)
+_values = partial(map_tensors, lambda x: x.array)
+_as_tensors = partial(mapped, lambda x: gg.asarray(x) if type(x) in namespace_of else x)
+_with_arrays = partial(map_tensors, lambda x: x.__array__())
 
 
 def _of_shape(x):
@@ -190,7 +182,8 @@ def _call(shown, own, args, keywords, theirs, raw, written):
                 reason, instead = f"it takes no {key} with Tensors", INSTEAD_OF_PARAMETERS.get(key)
         if reason is None:
             return own(*args, **given)
-    if _are_constants((raw.args, raw.keywords)) and not any(isinstance(x, Tensor) for x in written):
+    values = leaves_in((raw.args, raw.keywords))
+    if all(map(_is_constant, values)) and not any(isinstance(x, Tensor) for x in written):
         return _on_arrays(raw)
     options = [f"write {instead}"] if instead else []
     options.append("call it on x.detach().numpy() for a result without gradient")
@@ -221,12 +214,8 @@ def _on_arrays(raw):
     return result
 
 
-def _are_constants(x):
-    """Whether each Tensor in nested containers is on the CPU and requires no gradient."""
-    if isinstance(x, dict):
-        x = tuple(x.values())
-    if isinstance(x, (list, tuple)):
-        return all(map(_are_constants, x))
+def _is_constant(x):
+    """Whether x is no Tensor, or one on the CPU that requires no gradient."""
     if type(x) in call.overriding:
         return False
     return not isinstance(x, Tensor) or (x.node is None and not x.device.startswith("cuda"))

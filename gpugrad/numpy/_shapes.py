@@ -3,7 +3,7 @@
 import math
 from operator import index
 
-from .._arguments import is_floating, require
+from .._arguments import is_floating, leaves_in, require
 from .._tensor import Tensor
 from ..backends import SCALARS
 from ..backends.numpy import library as numpy
@@ -169,7 +169,7 @@ def block(arrays):
     depth, level = 0, arrays
     while isinstance(level, list):
         depth, level = depth + 1, level[0]
-    leaves = tensors(*_leaves(arrays))
+    leaves = tensors(*leaves_in(arrays))
     ndim = max([depth, *[x.ndim for x in leaves]])
     like = leaves[0]
 
@@ -182,10 +182,6 @@ def block(arrays):
         return gg.concat([assembled(x, axis + 1) for x in level], axis=axis)
 
     return assembled(arrays, ndim - depth)
-
-
-def _leaves(level):
-    return [leaf for x in level for leaf in _leaves(x)] if isinstance(level, list) else [level]
 
 
 def insert(arr, obj, values, axis=None):

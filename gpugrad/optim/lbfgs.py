@@ -7,7 +7,7 @@ from inspect import signature
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
-from .._arguments import annotated, constructor, one_of, require, whole
+from .._arguments import annotated, constructor, map_tensors, one_of, require, whole
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._foreign_names import set_constructor
@@ -18,7 +18,6 @@ from ..backends import backend_of
 from ..backends.dtypes import float32
 from ..backends.placement import placed_like
 from ..nn.module import overwrite
-from ..ops.elementwise import imag, real
 from ..ops.manipulation import concat, reshape, stack
 from ..ops.products import vecdot
 from .optimizer import AT_LEAST_0, PARAMS, Optimizer
@@ -224,7 +223,7 @@ class _Problem:
     def vector(self, tensors):
         """Tensors of the parameters' shapes as one vector."""
         if self.is_complex:
-            tensors = [stack([real(x), imag(x)], axis=-1) for x in tensors]
+            tensors = [stack([x.real, x.imag], axis=-1) for x in tensors]
         vector = concat([reshape(x, (-1,)) for x in tensors]).detach()
         return vector.to(float32) if self.is_half else vector
 
@@ -349,7 +348,7 @@ class _History:
     def to(self, like):
         """Move all vectors to the device and dtype of ``like``."""
         for name in _VECTORS:
-            setattr(self, name, _mapped(lambda x: x.to(like), getattr(self, name)))
+            setattr(self, name, map_tensors(lambda x: x.to(like), getattr(self, name)))
 
     def update(self, gradient, most):
         """Remember the last change, and at most ``most`` in all, and find a new direction."""
@@ -377,8 +376,8 @@ class _History:
     def state_dict(self, history_size):
         if self.direction is None:
             return {"func_evals": self.calls, "n_iter": self.iterations}
-        state = {theirs: _mapped(tensor, getattr(self, name)) for name, theirs in _NAMES.items()}
-        return {**state, "al": [None] * history_size}  # PyTorch's scratch memory
+        state = {theirs: getattr(self, name) for name, theirs in _NAMES.items()}
+        return {**map_tensors(tensor, state), "al": [None] * history_size}  # PyTorch's scratch
 
     def load_state_dict(self, state, like):
         """Take over a state of vectors like this one, or raise TypeError or ValueError."""
@@ -407,13 +406,6 @@ _NAMES = {
     "gradient": "prev_flat_grad", "loss": "prev_loss",
 }  # fmt: skip
 _VECTORS = ("direction", "turns", "moves", "gradient")
-
-
-def _mapped(function, x):
-    """``x`` with ``function`` applied to the vector, or to those in the list."""
-    if isinstance(x, list):
-        return [_mapped(function, item) for item in x]
-    return function(x) if isinstance(x, Tensor) else x
 
 
 def _number(loss):

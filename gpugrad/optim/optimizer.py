@@ -6,12 +6,12 @@ from copy import deepcopy
 from functools import partial
 from inspect import Parameter, signature
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from .._arguments import annotated, check_floating, check_type, constructor, is_made, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
-from .._foreign_names import INSTEAD, Explained, missing, set_constructor
+from .._foreign_names import Explained, set_constructor
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd import enable_grad
@@ -192,13 +192,6 @@ class Optimizer(Named):
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name):  # called only for attributes that do not exist
-            if name in INSTEAD["Optimizer"]:
-                raise missing(type(self).__name__, name, "Optimizer")
-            return super().__getattribute__(name)  # raises Python's own error
 
     def check(self, group: Mapping[str, Any]) -> None:
         """Raise ValueError for invalid hyper-parameters."""

@@ -5,6 +5,7 @@ import math
 import zlib
 from weakref import ref
 
+from .._arguments import leaves_in
 from .._batched import BatchedTensor
 from ..autograd.sweep import fit
 from ..autograd.variables import is_variable
@@ -96,7 +97,7 @@ class detect_anomaly(Tool):
         return " and ".join([f"{k}, {sources[k]}" if k in sources else k for k in _kinds(x)])
 
     def _check_rule(self, event):
-        cotangents = [g for g in _flat(event.inputs) if g is not None]
+        cotangents = [g for g in leaves_in(event.inputs) if g is not None]
         if all(map(is_variable, cotangents)) and not any(map(_is_nonzero, arrays_in(cotangents))):
             return  # the sweep runs the rule on zeros, only to transpose it
         parts = enumerate(event.out) if event.target is None else [(event.target, event.out)]
@@ -161,14 +162,6 @@ def _checksum(array):
     return zlib.crc32(host if host.flags.c_contiguous else host.tobytes())
 
 
-def _flat(values):
-    for value in values:
-        if isinstance(value, (tuple, list)):
-            yield from _flat(value)
-        else:
-            yield value
-
-
 def _is_nonzero(array):
     """Whether an element of a raw array is not 0."""
     backend = backend_of[type(array)]
@@ -197,7 +190,7 @@ def _new_places(kind, out, event):
     is_kind = cmath.isnan if kind == "nan" else cmath.isinf
     backend = backend_of[type(out)]
     mask = _mask(kind, out)
-    for x in _flat((*event.inputs, *event.static.values())):
+    for x in leaves_in((*event.inputs, *event.static.values())):
         if type(x) in SCALARS and is_kind(x):
             return None
         for array in arrays_in(x):

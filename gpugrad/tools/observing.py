@@ -14,6 +14,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from .._arguments import leaves_in
 from .._batched import physical
 from .._tensor import Tensor
 from .._thread_state import thread
@@ -259,13 +260,11 @@ def user_line():
 
 def arrays_in(value):
     """The raw arrays in a value that ops take, keep or return; a batch of `vmap` is one array."""
-    if isinstance(value, (tuple, list, dict)):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from arrays_in(part)
-    elif isinstance(value, Tensor):
-        yield physical(value).array
-    elif type(value) in backend_of:
-        yield value
+    for x in leaves_in(value):
+        if isinstance(x, Tensor):
+            yield physical(x).array
+        elif type(x) in backend_of:
+            yield x
 
 
 def in_line(line):

@@ -15,7 +15,6 @@ from ..autograd.implementation import add_instrument, implementation_of, remove_
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import op
 from ..backends import namespace_of
-from ..ops.reductions import sum as sum_
 from .cotangents import inward
 from .recording import fresh
 from .trees import flatten_each, grouped, names, unflatten
@@ -238,7 +237,7 @@ def to_graph_axes(c, levels, recorded, summed):
     present = levels_of(c)
     shared = [i for i, level in enumerate(present) if level in recorded and level not in levels]
     if shared:
-        c = sum_(physical(c), axis=tuple(shared), dtype=c.dtype)
+        c = physical(c).sum(axis=tuple(shared), dtype=c.dtype)
         parts = math.prod([present[i].size for i in shared if present[i] not in summed])
         c = c / parts if parts > 1 else c
         c = behind(c, [level for i, level in enumerate(present) if i not in shared])

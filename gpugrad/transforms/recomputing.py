@@ -9,7 +9,6 @@ from .._tensor import Tensor
 from .._thread_state import thread
 from .._typing import P, R
 from ..autograd.call import wrap
-from ..autograd.casting import entered
 from ..autograd.graph import Leaf, next_order
 from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import sweep
@@ -58,7 +57,7 @@ def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     args, kwargs = call.arguments(variables)
     region = thread.autocast
     # Without the casts from outside, which would not be made again in backward.
-    with call.draws.noted(), entered(region and region.without_casts()):
+    with call.draws.noted(), thread.having(autocast=region and region.without_casts()):
         result = f(*args, **kwargs)
     leaves, structure = flatten(result, none_is_leaf=True)
     places = [i for i, y in enumerate(leaves) if is_recordable(y) and y.node is not None]
@@ -138,7 +137,7 @@ class Recomputed(NamedTuple):
         args, kwargs = self.call.arguments(variables)
         try:
             region = self.region and self.region.without_casts()
-            with enable_grad(), entered(region), self.call.repeated("checkpoint"):
+            with enable_grad(), thread.having(autocast=region), self.call.repeated("checkpoint"):
                 result = self.f(*args, **kwargs)
         except Exception as error:
             error.add_note(f"while checkpoint computed {_name(self.f)} again for backward")
