@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, Typ
 from .._arguments import check_type, device_and_dtype, is_complex, moved, require
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import isdtype
-from .._foreign_names import Explained, explains_arguments
+from .._foreign_names import Explained, explains_arguments, missing
 from .._tensor import Tensor
 from .._typing import P
 from ..autograd.call import wrap
