@@ -303,6 +303,25 @@ def test_arrays_that_are_not_aligned(dtype):
     assert_same(found, added_slices(x, places, (7, 64), 0) if dtype == np.float32 else None)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_of_another_byte_order(dtype):
+    """They are computed in their own precision, by NumPy."""
+    x = values((8, 4, 60), dtype, "ordinary", 0)
+    swapped = x.astype(x.dtype.newbyteorder())
+    for f in (
+        gg.softmax,
+        gg.layer_norm,
+        gg.rms_norm,
+        lambda x: gg.group_norm(x, groups=2),
+        gg.silu,
+        lambda x: gg.batch_norm(x)[0],
+        lambda x: gg.attention(x, x, x),
+        lambda x: x @ x.mT,
+    ):
+        found, expected = [f(gg.asarray(a)).array for a in (swapped, x)]
+        np.testing.assert_allclose(found, expected, 20 * np.finfo(dtype).eps, np.finfo(dtype).eps)
+
+
 def test_other_orders_in_memory_have_the_same_bits_without_the_library():
     code = """
         import numpy as np
