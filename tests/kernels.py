@@ -60,7 +60,7 @@ def kernels_of(all_calls):
         made = [calls.kernel() for calls in all_calls]
     for calls, calls.made, function in zip(all_calls, made, build_all(texts), strict=True):
         calls.made.build.library = SimpleNamespace(gg_kernel=function)
-    return [part.step([None]) for part in made]
+    return [part.step([None], []) for part in made]
 
 
 def differences(calls, step):

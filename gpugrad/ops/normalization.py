@@ -29,8 +29,10 @@ def common_dtypes(xp, *arrays):
         return dtype, dtype
     if xp.isdtype(dtype, "complex floating"):
         raise TypeError("the inputs must be real")
-    # For integers, the call casts the results to float32.
-    return dtype if xp.isdtype(dtype, "real floating") else xp.float32, xp.float32
+    if not xp.isdtype(dtype, "real floating"):
+        return xp.float32, xp.float32  # of integers, to which the call casts the results
+    is_long = xp.finfo(dtype).bits > 32  # float64 of another byte order
+    return dtype, dtype if is_long else xp.float32
 
 
 def widen(xp, *arrays):

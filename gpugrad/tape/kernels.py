@@ -191,7 +191,8 @@ def install(program, found):
     """Replace the steps of segments by their kernels, if the compiler has built all of them."""
     steps_of, first_write = [*program.steps_of], program.first_write
     for kernel, fresh, start, end, views in found:
-        if (step := kernel.step(program.regs)) is None:
+        calls = [step for steps in program.steps_of[start:end] for step in steps]
+        if (step := kernel.step(program.regs, calls)) is None:
             return
         steps = [*map(program.allocation, fresh), step]
         for call in views:

@@ -46,6 +46,13 @@ def memory(dtype, shape, layout):
             return np.broadcast_to(empty((1, *shape[1:]), dtype), shape)
 
 
+def misaligned(x, offset=1):
+    """A copy whose elements begin so many bytes after a multiple of their size."""
+    out = np.empty(x.nbytes + offset, np.uint8)[offset:].view(x.dtype).reshape(x.shape)
+    out[...] = x
+    return out
+
+
 def assert_same(found, expected):
     """The same bits, but for those of nan; in containers and for None, too."""
     if isinstance(expected, (tuple, list)):

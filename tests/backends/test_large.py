@@ -11,7 +11,7 @@ import pytest
 from cases import CASES
 from kernels import build_all, has_kernels
 from libraries import Library
-from native import check_errors, watch
+from native import check_errors, misaligned, watch
 from test_ops import quiet, samples
 
 import gpugrad
@@ -146,7 +146,7 @@ def test_without_threads_in_the_library(monkeypatch):
 @pytest.mark.parametrize("x, y", [
     (drawn(4, 6), drawn(6)), (drawn(6, 4).T, drawn(4, 6)), (drawn(4, 6), drawn(4, 6) * 1j),
     (drawn(4, 6), 10**400), (np.ma.array(drawn(4)), 1.0), (drawn(4).astype(">f4"), 1.0),
-    (np.float32(2), 1.0),
+    (np.float32(2), 1.0), (drawn(4), misaligned(np.float32(2))), (misaligned(drawn(4)), 1.0),
 ])  # fmt: skip
 def test_what_is_left_to_numpy(x, y):
     assert large.computed(np.add, [x, y]) is None

@@ -63,6 +63,12 @@ def test_one_query_one_key_one_feature(is_causal, dtype):
         compare(shapes, dtype, is_causal=is_causal)
 
 
+def test_cotangents_in_other_orders():
+    rng = np.random.default_rng(0)
+    query, key, value, g = [rng.standard_normal((3, n, 4)) for n in (70, 1, 1, 70)]
+    compare([query, key, value, np.asfortranarray(g)])
+
+
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30])
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -100,6 +106,7 @@ def test_masks(calls, is_causal, kind, dtype):
         mask = np.where(mask, rng.standard_normal(mask.shape), -np.inf).astype(dtype)
     if kind == "nan":
         mask[5, 6] = np.nan
+    mask = native.misaligned(mask)
     compare([(3, 2, 70, 8)] * 4, dtype, mask=mask, is_causal=is_causal)
     done = [True, True, False, False] if kind == "bools" else [True, False]
     assert [found for found, _ in calls] == done

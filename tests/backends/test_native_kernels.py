@@ -15,9 +15,9 @@ import kernels
 import numpy as np
 import pytest
 from kernels import Calls, check
-from native import memory
+from native import assert_same, memory, misaligned
 
-import gpugrad  # noqa: F401  the namespaces declare what they are
+import gpugrad as gg
 from gpugrad.backends.declarations import declaration
 from gpugrad.backends.native import calls
 from gpugrad.backends.native.calls import TYPES, operations
@@ -300,6 +300,23 @@ def test_long_rows(n, number, last):
         made.add(id(x := np.empty_like(function(*args, **kwargs))))
         steps += bind(function, args, kwargs, x)
     check([Calls(steps, made - {id(x)})])
+
+
+def test_calls_take_the_place_of_a_kernel_where_an_array_is_not_aligned():
+    """NumPy adds such arrays in parts."""
+
+    @gg.compile
+    def f(x, y):
+        return x.sum(), gg.exp(x) * y + x
+
+    x, y = np.random.default_rng(0).standard_normal((2, 20_000))
+    given = [[*map(gg.asarray, (a, y))] for a in (x, misaligned(x), x)]
+    for _ in range(2):
+        f(*given[0])
+    assert f.program(*given[0]).kernels
+    for arrays in given:
+        found, expected = f(*arrays), f.__wrapped__(*arrays)
+        assert_same([a.array for a in found], [a.array for a in expected])
 
 
 def programs(seeds):

@@ -113,7 +113,8 @@ def test_memory_of_any_order(kind, length):
     g = values((3, length, 6), np.float32, "ordinary", 7).swapaxes(0, 1)
     for i, arg in enumerate(args):
         turned = np.repeat(arg.T, 2, -1)[..., ::2].T  # flattened, its transpose is a view
-        for other in arg.copy("F"), np.repeat(arg, 2, -1)[..., ::2], turned, arg[::-1].copy()[::-1]:
+        others = arg.copy("F"), np.repeat(arg, 2, -1)[..., ::2], turned, arg[::-1].copy()[::-1]
+        for other in (*others, native.misaligned(arg)):
             compare(kind, [*args[:i], other, *args[i + 1 :]], [[g]], False, may_decline=True)
 
 

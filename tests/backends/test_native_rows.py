@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from native import assert_same, check_errors, check_twin, needs_library
+from native import assert_same, check_errors, check_twin, misaligned, needs_library, run
 from stand_in import ROOT
 
 import gpugrad as gg
@@ -284,6 +284,63 @@ def test_cross_entropy(reduction, dtype, kind, monkeypatch):
             arrays = x, labels.astype(np.int64), *together, to_loss
             if base.rows("cross_entropy", x.dtype, number, n, *arrays, n=ignored, m=1):
                 assert_same(together, found)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_that_are_not_aligned(dtype):
+    """They are left to NumPy, but for labels, of which a kernel needs no alignment."""
+    x = values((40, 300), dtype, "ordinary", 0)
+    odd, labels = misaligned(x), misaligned(np.arange(40), 4)
+    assert reduced("max", odd, -1, False) is None
+    assert outer_product(odd.reshape(-1, 1), odd.reshape(1, -1)) is None
+    assert not base.rows("cross_entropy", x.dtype, *x.shape, odd, labels, odd[0], n=-1)
+    assert_same(gg.sum(gg.asarray(odd)).array, np.sum(odd, keepdims=True).reshape(()))
+    layers = gg.softmax, gg.layer_norm, gg.gelu, gg.silu
+    for f in (*layers, lambda x: gg.cross_entropy(x, gg.asarray(labels))):
+        assert_same(f(gg.asarray(odd)).array, f(gg.asarray(x)).array)
+    x, places = values((600, 64), dtype, "ordinary", 0), np.arange(600)[:, None] % 7
+    found = added_slices(x, misaligned(places, 4), (7, 64), 0)
+    assert_same(found, added_slices(x, places, (7, 64), 0) if dtype == np.float32 else None)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_of_another_byte_order(dtype):
+    """They are computed in their own precision, by NumPy."""
+    x = values((8, 4, 60), dtype, "ordinary", 0)
+    swapped = x.astype(x.dtype.newbyteorder())
+    for f in (
+        gg.softmax,
+        gg.layer_norm,
+        gg.rms_norm,
+        lambda x: gg.group_norm(x, groups=2),
+        gg.silu,
+        lambda x: gg.batch_norm(x)[0],
+        lambda x: gg.attention(x, x, x),
+        lambda x: x @ x.mT,
+    ):
+        found, expected = [f(gg.asarray(a)).array for a in (swapped, x)]
+        np.testing.assert_allclose(found, expected, 20 * np.finfo(dtype).eps, np.finfo(dtype).eps)
+
+
+def test_other_orders_in_memory_have_the_same_bits_without_the_library():
+    code = """
+        import numpy as np
+        import gpugrad as gg
+        from gpugrad.backends.native import base
+
+        base.wait()
+        x = gg.asarray(np.random.default_rng(0).standard_normal((1000, 3, 4)))
+        x, g = x.requires_grad_(), gg.asarray(np.linspace(-1, 1, 12000).reshape(1000, 4, 3).T)
+        for layer in (
+            gg.softmax, gg.log_softmax, gg.layer_norm, lambda x: gg.group_norm(x, groups=4),
+            lambda x: gg.batch_norm(x)[0],
+        ):
+            out = layer(gg.permute_dims(x, (1, 2, 0)))
+            (found,) = gg.autograd.grad(out, x, gg.permute_dims(g, (0, 1, 2)))
+            print(hash(out.array.tobytes()), hash(found.array.tobytes()))
+        """
+    found = [run(code, PYTHONHASHSEED="0", **x) for x in ({}, {"GPUGRAD_NATIVE": "0"})]
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("ignored", [-100, 1])

@@ -101,6 +101,7 @@ def test_other_arrays_are_for_numpy(names):
     strided = x.astype("float32")[..., ::2]
     same("sliding_windows", strided, size=(2, 2), padding=1)
     same("sliding_windows", np.arange(6.0 * 5**4).reshape(6, 5, 5, 5, 5), size=(2, 2, 2, 2))
+    same("sliding_windows", native.misaligned(x.astype("float32")), size=(2, 2))
     assert not names()
     go_through(strided, (2, 2))
     assert names() == ["put_in_tiles"]  # whose own arrays lie in order
@@ -198,18 +199,19 @@ def test_special_values_in_convolution(special, groups):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_one_channel_one_window_one_filter(dtype):
     """Products with one term, one row or one column."""
-    for given in product((1, 3), (1, 2), ((3, 3), (5, 4)), ((1, 1), (3, 3))):
-        compare(*operands(3, *given, dtype=dtype))
+    for n, *given in product((3, 20), (1, 3), (1, 2), ((3, 3), (5, 4)), ((1, 1), (3, 3))):
+        compare(*operands(n, *given, dtype=dtype))
 
 
 def test_convolution_of_other_arrays(are_done):
     x, weight, bias = operands(4, 4, 6, (9, 8), (3, 3))
     compare(x[::2, :, ::-1], weight[..., ::-1], bias[::-1])
-    assert are_done() == [True] * 3
+    compare(*map(native.misaligned, (x, weight, bias)))
+    assert are_done() == [True] * 6
     compare(*[a.astype("float16") for a in (x, weight, bias)])
     compare(x[:0], weight, bias)
     compare(*operands(2, 2, 2, (4, 4, 4, 4), (2, 2, 2, 2)))
-    assert not any(are_done()[3:])
+    assert not any(are_done()[6:])
 
 
 def test_errors_are_reported_as_by_numpy():

@@ -22,7 +22,7 @@ _PIECE = 1 << 15  # elements that a thread computes at a time
 _OLDEST = 4  # the oldest minor version of NumPy 2 that it works with
 _BLOCK = 1 << 10  # elements that an elementwise kernel computes at a time
 _ERRORS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
-_OTHERS = 16 | 32  # no memory, and a nan whose sign is not known
+_OTHERS = 16 | 32 | 64  # no memory, a nan whose sign is not known, an array that is not aligned
 
 arrivals: list[Callable] = []  # functions to call with the library once it is loaded
 limits: list[Callable] = []  # functions that return whether there may be several threads now
@@ -137,7 +137,8 @@ def loop_of(ufunc, types):
 def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0, u=0.0):
     """Have a kernel of `rows.c` compute ``items``; returns whether it did.
 
-    It does not if the library is not there, or if NumPy would report an error.
+    It does not if the library is not there, if an array is not aligned, or if NumPy would report
+    an error.
 
     arrays: in C order, or None. cost: elements that an item reads, ``length`` by default.
     """

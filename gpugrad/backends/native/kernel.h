@@ -6,11 +6,13 @@
 typedef void (*loop_of_numpy)(char **, const int64_t *, const int64_t *, void *);
 
 /* Puts the address of the elements of the array in a register into the table, or returns from the
-   kernel if there is no array: of a PyListObject, a PyObject and a PyArrayObject. */
+   kernel if there is no array or one that is not aligned: of a PyListObject, a PyObject and a
+   PyArrayObject. */
 #define FIND(k, list, slot, kind)                                                               \
     do {                                                                                        \
         char *item = (*(char ***)((char *)(list) + HEAD + 8))[slot];                            \
         if (*(char **)(item + HEAD - 8) != (kind)) return 1;                                    \
+        if (!(*(int *)(item + HEAD + 48) & 0x100)) return 1; /* its flags, NPY_ARRAY_ALIGNED */ \
         P[k] = *(char **)(item + HEAD);                                                         \
     } while (0)
 

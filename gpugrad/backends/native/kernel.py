@@ -58,8 +58,11 @@ class Kernel:
         self.build.wait()
         base.wait()
 
-    def step(self, registers):
-        """A function without arguments that runs it; None if one of its libraries is missing."""
+    def step(self, registers, calls):
+        """A function without arguments that runs it; None if one of its libraries is missing.
+
+        calls: functions to call in its place where an array in a register is not aligned.
+        """
         library, found = self.build.library, base.base()
         if library is None or found is None:
             return None
@@ -74,7 +77,8 @@ class Kernel:
 
         def step():
             if run():
-                raise RuntimeError("a register holds no array")
+                for call in calls:
+                    call()
 
         step.func = function
         return step

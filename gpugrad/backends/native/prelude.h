@@ -25,7 +25,11 @@ void gg_set_zero(double value) { zero = value; }
 
 enum { ARRAYS = 5 };
 // More than `float_errors` finds. Compilers exchange operands, so a nan's sign is not NumPy's.
-enum { NO_MEMORY = 16, NAN_AS_SUM = 32 };
+enum { NO_MEMORY = 16, NAN_AS_SUM = 32, NOT_ALIGNED = 64 };
+
+// Whether elements of this size may lie at an address. NumPy copies those that may not.
+#define IS_ALIGNED(address, size) ((uintptr_t)(address) % (size) == 0)
+typedef int64_t Index __attribute__((aligned(4))); // in an array beside those of float
 
 // A kernel's arguments. What they mean is said at each kernel.
 typedef struct Job {

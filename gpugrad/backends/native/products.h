@@ -6,8 +6,11 @@ typedef struct {
     int64_t by_row, by_column; // steps in bytes
 } NAME(Matrix);
 
+typedef T NAME(Element) __attribute__((aligned(1))); // of masks, too, which may lie anywhere
+
 #define Matrix NAME(Matrix)
-#define ELEMENT(x, row, column) (*(T *)((x).at + (row) * (x).by_row + (column) * (x).by_column))
+#define ELEMENT(x, row, column)                                                                    \
+    (*(NAME(Element) *)((x).at + (row) * (x).by_row + (column) * (x).by_column))
 static Matrix NAME(in_order)(T *x, int64_t columns) {
     return (Matrix){(char *)x, columns * sizeof(T), sizeof(T)};
 }

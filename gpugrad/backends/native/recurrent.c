@@ -296,8 +296,10 @@ int64_t NAME(gg_recurrent)(const Layer *l, void *const *const *given, int64_t fi
     _Atomic int64_t errors = 0;
     NAME(Step) s = {.layer = l, .number = parts > 1 ? 1 : number, .errors = &errors};
     s.step = first, s.end = first + steps;
-    for (int i = 0; i < LAYER_ARRAYS; i++)
+    for (int i = 0; i < LAYER_ARRAYS; i++) {
         s.a[i] = given[i] ? *given[i] : NULL;
+        if (!IS_ALIGNED(s.a[i], sizeof(T))) return NOT_ALIGNED;
+    }
     gg_run(NAME(go), &s, parts);
     return errors;
 }

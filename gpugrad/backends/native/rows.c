@@ -179,7 +179,7 @@ KERNEL(outer_product) {
 KERNEL(add_slices) {
     const Job *job = piece->job;
     const int64_t length = job->length, strips = (length + STRIP - 1) / STRIP;
-    const int64_t *places = job->a[1];
+    const Index *places = job->a[1];
     for (int64_t item = first; item < last; item++) {
         const int64_t lead = item / strips, start = item % strips * STRIP;
         const int64_t n = length - start < STRIP ? length - start : STRIP;
@@ -328,7 +328,7 @@ KERNEL(cross_entropy) {
     JOB;
     T *losses = job->a[2], *to_logits = job->a[3];
     for (int64_t row = first; row < last; row++) {
-        const int64_t label = ((int64_t *)job->a[1])[row];
+        const int64_t label = ((Index *)job->a[1])[row];
         T *restrict y = to_logits ? ROW(3) : piece->scratch, most;
         const T total = NAME(exponentials)(piece, ROW(0), y, n, &most);
         if (losses) {
@@ -1050,8 +1050,10 @@ int64_t NAME(gg_rows)(int64_t kernel, int64_t items, int64_t in_piece, int64_t l
                       void *const *a2, void *const *a3, void *const *a4) {
     void *const *given[ARRAYS] = {a0, a1, a2, a3, a4};
     Job job = {{0}, items, in_piece, length, n, m, s, t, u, NAME(kernels) + kernel};
-    for (int i = 0; i < ARRAYS; i++)
+    for (int i = 0; i < ARRAYS; i++) {
         job.a[i] = given[i] ? *given[i] : NULL;
+        if (!IS_ALIGNED(job.a[i], sizeof(T))) return NOT_ALIGNED;
+    }
     return run_job(&job);
 }
 

@@ -95,13 +95,13 @@ def computed(ufunc, inputs, out=None):
     for x in inputs:
         if not isinstance(x, np.ndarray):
             kinds.append(type(x))
+        elif not x.flags.aligned or (x.ndim and type(x) is not np.ndarray):
+            return None
         elif x.ndim == 0:
             kinds.append((x.dtype,))
-        elif type(x) is np.ndarray and x.flags.aligned:
+        else:
             arrays.append(x)
             kinds.append(x.dtype)
-        else:
-            return None
     loop = arrays and _loop(ufunc, *kinds)
     if not loop or not _has_threads() or _reports_errors(ufunc):
         return None

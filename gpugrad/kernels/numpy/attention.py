@@ -53,7 +53,8 @@ class _Attention(BlockedAttention):
             found = {f"to_{n}": _in_rows(np.empty_like(x)) if w else None for n, x, w in arrays}
             if self._done_by_library(to_out=_in_rows(g), **found):
                 return *found.values(), None
-        return super().cotangents(g, wanted)
+        # In the order in which the library has it, since products of vectors depend on that.
+        return super().cotangents(np.ascontiguousarray(g), wanted)
 
     def _done_by_library(self, **given):
         """Have the library compute these arrays; returns whether it did."""

@@ -14,8 +14,9 @@ def are_alike(x, *others):
 class TwinOrDefinition:
     """A twin that calls the op's definition where the function ``twin`` returns None.
 
-    That function returns None as long as its kernel is not compiled. Since the definition has the
-    same bits, a program that has recorded a call of this twin can repeat it at any time.
+    That function returns None as long as its kernel is not compiled, which without a compiler it
+    never is. Since the definition has the same bits, for arrays in C order, a program that has
+    recorded a call of this twin can repeat it at any time.
 
     call, target: the op, and the input that the twin is a rule for, or ``"joint"``; None for a
         forward. The rule takes the parameters of the definition's, in their order.
