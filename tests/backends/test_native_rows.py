@@ -319,7 +319,8 @@ def test_arrays_of_another_byte_order(dtype):
         lambda x: x @ x.mT,
     ):
         found, expected = [f(gg.asarray(a)).array for a in (swapped, x)]
-        np.testing.assert_allclose(found, expected, 20 * np.finfo(dtype).eps, np.finfo(dtype).eps)
+        eps = np.finfo(dtype).eps
+        np.testing.assert_allclose(found, expected, 20 * eps, eps * abs(expected).max())
 
 
 def test_other_orders_in_memory_have_the_same_bits_without_the_library():
