@@ -177,7 +177,7 @@ class Compiled(Generic[P, R]):
             )
         self.__wrapped_function__ = function
         if not isinstance(function, Module):
-            update_wrapper(self, function)
+            update_wrapper(self, function, updated=())
         if isinstance(check, bool) or not isinstance(check, int) or check < 0:
             raise ValueError(f"compile: check must be an int of at least 0, not {check!r}")
         self._check = check
@@ -248,16 +248,27 @@ class Compiled(Generic[P, R]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):  # called only for attributes that do not exist
-            function = vars(self).get("__wrapped_function__")
-            known = isinstance(function, Module) and hasattr(function, name)
-            if known and not name.startswith("_"):
-                kind = type(function).__name__
-                raise AttributeError(
-                    f"a compiled {kind} is a function without the attribute {name!r}; use that of "
-                    f"the {kind} itself",
-                    name=name,
-                )
-            return super().__getattribute__(name)  # raises Python's own error
+            if name.startswith("__"):
+                return super().__getattribute__(name)  # raises Python's own error
+            return getattr(self._holder(name), name)
+
+        def __setattr__(self, name, value):
+            if name.startswith("_"):
+                super().__setattr__(name, value)
+            else:
+                setattr(self._holder(name), name, value)
+
+    def _holder(self, name):
+        """What has the attributes of this function: the function that it was made of."""
+        function = vars(self).get("__wrapped_function__")
+        if isinstance(function, Module):
+            kind = type(function).__name__
+            raise AttributeError(
+                f"a compiled {kind} is a function without the attribute {name!r}; use that of "
+                f"the {kind} itself",
+                name=name,
+            )
+        return function
 
     def __reduce__(self):
         return Compiled, (self.__wrapped_function__, self._check, self._state, self._kernels)

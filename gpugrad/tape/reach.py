@@ -393,7 +393,6 @@ class Reach:
                 self._refuse(f"it names {name}, which keeps results in a cache")
         elif _has(kind, "__wrapped_function__"):  # another compiled function
             self._walk(x.__wrapped_function__)
-            self._items(vars(x), True, [name for name in vars(x) if name.startswith("_")])
         elif is_own(module_of(kind)):
             self._object_or_container(x)
         elif _is(x, Listener):
@@ -541,10 +540,10 @@ class Reach:
                 self._python_modules.setdefault(id(module), (module, set()))
             else:  # None, which forbids the import, or an object in the place of a module
                 self._walk(module, cell)
+        self._items(vars(function), True)
         self._is_open = True
         for name in ("__defaults__", "__kwdefaults__"):
             self._walk(getattr(function, name), Cell("attr", function, name))
-        self._items(vars(function), True)
 
     def _named(self, value, cell, name):
         """Visit what code finds under a name. A function in C that it only calls is only guarded.

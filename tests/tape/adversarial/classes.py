@@ -3,7 +3,7 @@
 import abc
 import functools
 
-from .harness import normal, program
+from .harness import add, normal, program
 
 
 @program
@@ -62,3 +62,29 @@ def a_cache_that_forgets_the_oldest(world):
     world.watch(lambda: weight.cache_info())
     changes = [functools.partial(numbers.append, k) for k in (1, 2, 0, 0, 1)]
     world.check(lambda x: x * weight(numbers[-1]), changes=changes)
+
+
+class Loss:
+    def __init__(self):
+        self.k, self.n, self._name, self._run = 2.0, 0, "loss", None
+
+    def __call__(self, x):
+        self.n += 1
+        return x * self.k
+
+
+def function(x):
+    function.n += 1
+    return x * function.k
+
+
+def attributes_of(make, world):
+    f = make()
+    f.k, f.n = 2.0, 0
+    compiled = world.compile(f)
+    changes = lambda: setattr(f, "k", 3.0), lambda: setattr(compiled, "k", 4.0)
+    world.play(lambda x: (compiled(x), compiled.n), changes=changes, watch=[lambda: (f.k, f.n)])
+
+
+for _name, _make in ("a_function", lambda: function), ("an_object", Loss):
+    add(f"attributes_of_{_name}", __name__, functools.partial(attributes_of, _make))
