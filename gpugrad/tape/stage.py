@@ -437,7 +437,7 @@ def take_hyper(optimizer):
             if values == (known := optimizer._hyper[i].values):
                 continue
             new = optimizer._checked(group)
-        except ABSENT:  # also where values are arrays, which have no single truth value
+        except (*ABSENT, ArithmeticError):  # also where values are arrays, without a truth value
             return False
         # A hyper-parameter that becomes 0, or no longer is, may need other state.
         has_same_zeros = [*map(bool, known)] == [*map(bool, values)]
