@@ -253,10 +253,12 @@ class Compiled(Generic[P, R]):
             return getattr(self._holder(name), name)
 
         def __setattr__(self, name, value):
-            if name.startswith("_"):
-                super().__setattr__(name, value)
-            else:
-                setattr(self._holder(name), name, value)
+            is_mine = name.startswith("_")
+            (super().__setattr__ if is_mine else partial(setattr, self._holder(name)))(name, value)
+
+        def __delattr__(self, name):
+            is_mine = name.startswith("_")
+            (super().__delattr__ if is_mine else partial(delattr, self._holder(name)))(name)
 
     def _holder(self, name):
         """What has the attributes of this function: the function that it was made of."""

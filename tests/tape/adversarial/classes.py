@@ -82,8 +82,11 @@ def attributes_of(make, world):
     f = make()
     f.k, f.n = 2.0, 0
     compiled = world.compile(f)
-    changes = lambda: setattr(f, "k", 3.0), lambda: setattr(compiled, "k", 4.0)
-    world.play(lambda x: (compiled(x), compiled.n), changes=changes, watch=[lambda: (f.k, f.n)])
+    settings = (f, "k", 3.0), (compiled, "k", 4.0)
+    changes = [functools.partial(setattr, *setting) for setting in settings]
+    changes.append(lambda: delattr(compiled, "k"))
+    watch = [lambda: sorted(vars(f).items())]
+    world.play(lambda x: (compiled(x), compiled.n), changes=changes, watch=watch)
 
 
 for _name, _make in ("a_function", lambda: function), ("an_object", Loss):
