@@ -248,8 +248,6 @@ class Compiled(Generic[P, R]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):  # called only for attributes that do not exist
-            if name.startswith("__"):
-                return super().__getattribute__(name)  # raises Python's own error
             return getattr(self._holder(name), name)
 
         def __setattr__(self, name, value):

@@ -91,3 +91,19 @@ def attributes_of(make, world):
 
 for _name, _make in ("a_function", lambda: function), ("an_object", Loss):
     add(f"attributes_of_{_name}", __name__, functools.partial(attributes_of, _make))
+
+
+@program
+def a_compiled_method_that_is_abstract(world):
+    class Abstract(abc.ABC):
+        @world.compile
+        @abc.abstractmethod
+        def scaled(self, x):
+            return x * 2
+
+    class Concrete(Abstract):
+        def scaled(self, x):
+            return super().scaled(x) * 3
+
+    for kind in (Abstract, Concrete) * 5:
+        world.call(lambda x, kind=kind: kind().scaled(x), normal(3))
