@@ -251,17 +251,21 @@ class Compiled(Generic[P, R]):
             return getattr(self._holder(name), name)
 
         def __setattr__(self, name, value):
-            is_mine = name.startswith("_")
-            (super().__setattr__ if is_mine else partial(setattr, self._holder(name)))(name, value)
+            put = super().__setattr__ if self._has(name) else partial(setattr, self._holder(name))
+            put(name, value)
 
         def __delattr__(self, name):
-            is_mine = name.startswith("_")
-            (super().__delattr__ if is_mine else partial(delattr, self._holder(name)))(name)
+            (super().__delattr__ if self._has(name) else partial(delattr, self._holder(name)))(name)
+
+    def _has(self, name):
+        """Whether this object itself has, or gets, an attribute."""
+        function = vars(self).get("__wrapped_function__")
+        return name[0] == "_" or (isinstance(function, Module) and not hasattr(function, name))
 
     def _holder(self, name):
-        """What has the attributes of this function: the function that it was made of."""
+        """What has the other attributes: the function that this was made of."""
         function = vars(self).get("__wrapped_function__")
-        if isinstance(function, Module):
+        if isinstance(function, Module) and hasattr(function, name):
             kind = type(function).__name__
             raise AttributeError(
                 f"a compiled {kind} is a function without the attribute {name!r}; use that of "
@@ -289,7 +293,8 @@ class Compiled(Generic[P, R]):
             if program.tape.structure != structure:
                 continue
             if (found := program.run_alone(leaves)) is not None:
-                self._misses = 0
+                if self._misses:
+                    self._misses = 0
                 if program is not self._programs[0]:
                     self._programs = [program, *[x for x in self._programs if x is not program]]
                 return unflatten(program.tape.result_structure, found)

@@ -393,6 +393,7 @@ class Reach:
                 self._refuse(f"it names {name}, which keeps results in a cache")
         elif _has(kind, "__wrapped_function__"):  # another compiled function
             self._walk(x.__wrapped_function__)
+            self._items(vars(x), True, [name for name in vars(x) if name.startswith("_")])
         elif is_own(module_of(kind)):
             self._object_or_container(x)
         elif _is(x, Listener):

@@ -3,6 +3,8 @@
 import abc
 import functools
 
+from gpugrad import nn
+
 from .harness import add, normal, program
 
 
@@ -107,3 +109,10 @@ def a_compiled_method_that_is_abstract(world):
 
     for kind in (Abstract, Concrete) * 5:
         world.call(lambda x, kind=kind: kind().scaled(x), normal(3))
+
+
+@program
+def an_attribute_of_a_compiled_module(world):
+    net = world.compile(nn.Linear(3, 3))
+    net.k = 2.0
+    world.check(lambda x: x * net.k, changes=[lambda: setattr(net, "k", 3.0)])
