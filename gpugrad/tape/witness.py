@@ -55,7 +55,9 @@ class Judged(NamedTuple):
 
 
 # Modules whose code may read these groups, since each step of a scheduler is noted as a whole.
-_SCHEDULERS = {f"gpugrad.optim.{name}" for name in ("scheduler", "lr_scheduler", "formulas")}
+_SCHEDULERS = {
+    f"gpugrad.optim.{name}" for name in ("scheduler", "lr_scheduler", "formulas", "swa_utils")
+}
 
 
 def _judge(frame):

@@ -225,6 +225,14 @@ def a_plateau_inside(world):
 
 
 @program
+def rates_for_averaged_weights(world):
+    w, optimizer = setting()
+    schedule = optim.swa_utils.SWALR(optimizer, swa_lr=0.01, anneal_epochs=3)
+    step = training(world, w, optimizer, after=schedule.step)
+    world.play(step, changes=[put(optimizer, swa_lr=0.5)], watch=[schedule])
+
+
+@program
 def passes_through_loaders(world):
     samples = data.TensorDataset(normal(5, 3), normal(5))
     options = {}, {"shuffle": True, "prefetch": 1}
