@@ -14,6 +14,7 @@ import operator
 import struct
 import types
 import uuid
+from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 from ..autograd.graph import Leaf
 from ..backends import backend_of, namespace_of
 from ..nn.module import Module, Parameter
+from .libraries import is_own, module_of
 
 # `same` compares values of these types, but not of subclasses, which may have attributes.
 SIMPLE = (bool, int, float, complex, str, bytes, type(None), range, slice, types.EllipsisType)
@@ -53,10 +55,12 @@ class Cell:
         self.setter()(value)
 
     def setter(self):
-        """A function that sets the value."""
-        put = _ACCESS[self.kind][1]
-        if put is object.__setattr__ is type(self.container).__setattr__:
+        """A function that sets the value without the program's methods; these change more cells."""
+        kind, put = type(self.container), _ACCESS[self.kind][1]
+        if put is object.__setattr__ is kind.__setattr__:
             put = setattr  # in half the time
+        elif self.kind == "item" and is_own(module_of(kind)):
+            put = next((x.__setitem__ for x in (dict, list, deque) if issubclass(kind, x)), put)
         return partial(put, self.container, self.key)
 
     def add(self, number):
@@ -76,7 +80,7 @@ class Cell:
 _ACCESS = {
     "item": (operator.getitem, operator.setitem),
     "attr": (getattr, object.__setattr__),
-    "class": (lambda kind, name: vars(kind)[name], setattr),
+    "class": (lambda kind, name: vars(kind)[name], type.__setattr__),
 }
 
 

@@ -80,7 +80,7 @@ def facts_of(code):
         is_called = begins_call or (i.opname == "LOAD_ATTR" and i.arg & 1 and not _HAS_METHODS)
         after = found[k + 1].opname if k + 1 < len(found) else ""
         is_called = is_called or after == "PUSH_NULL"  # since Python 3.13
-        is_base = after in ("LOAD_ATTR", "LOAD_METHOD")
+        is_base = after in ("LOAD_ATTR", "LOAD_METHOD") and found[k + 1].argval != "__call__"
         if (is_global or i.opname == "LOAD_ATTR") and not (is_called or is_base):
             passed.add(i.argval)
         asks_identity |= i.opname == "CONTAINS_OP"

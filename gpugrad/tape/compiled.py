@@ -177,7 +177,7 @@ class Compiled(Generic[P, R]):
             )
         self.__wrapped_function__ = function
         if not isinstance(function, Module):
-            update_wrapper(self, function)
+            update_wrapper(self, function, updated=())
         if isinstance(check, bool) or not isinstance(check, int) or check < 0:
             raise ValueError(f"compile: check must be an int of at least 0, not {check!r}")
         self._check = check
@@ -248,16 +248,31 @@ class Compiled(Generic[P, R]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):  # called only for attributes that do not exist
-            function = vars(self).get("__wrapped_function__")
-            known = isinstance(function, Module) and hasattr(function, name)
-            if known and not name.startswith("_"):
-                kind = type(function).__name__
-                raise AttributeError(
-                    f"a compiled {kind} is a function without the attribute {name!r}; use that of "
-                    f"the {kind} itself",
-                    name=name,
-                )
-            return super().__getattribute__(name)  # raises Python's own error
+            return getattr(self._holder(name), name)
+
+        def __setattr__(self, name, value):
+            put = super().__setattr__ if self._has(name) else partial(setattr, self._holder(name))
+            put(name, value)
+
+        def __delattr__(self, name):
+            (super().__delattr__ if self._has(name) else partial(delattr, self._holder(name)))(name)
+
+    def _has(self, name):
+        """Whether this object itself has, or gets, an attribute."""
+        function = vars(self).get("__wrapped_function__")
+        return name[0] == "_" or (isinstance(function, Module) and not hasattr(function, name))
+
+    def _holder(self, name):
+        """What has the other attributes: the function that this was made of."""
+        function = vars(self).get("__wrapped_function__")
+        if isinstance(function, Module) and hasattr(function, name):
+            kind = type(function).__name__
+            raise AttributeError(
+                f"a compiled {kind} is a function without the attribute {name!r}; use that of "
+                f"the {kind} itself",
+                name=name,
+            )
+        return function
 
     def __reduce__(self):
         return Compiled, (self.__wrapped_function__, self._check, self._state, self._kernels)
@@ -268,7 +283,8 @@ class Compiled(Generic[P, R]):
             if program.tape.structure != structure:
                 continue
             if (found := program.run_alone(leaves)) is not None:
-                self._misses = 0
+                if self._misses:
+                    self._misses = 0
                 if program is not self._programs[0]:
                     self._programs = [program, *[x for x in self._programs if x is not program]]
                 return unflatten(program.tape.result_structure, found)

@@ -54,10 +54,10 @@ _PLAIN = {object, *_CONTAINERS, *SIMPLE}
 _LARGEST = 1000  # items of a container
 _MOST_BYTES = 1 << 24  # of raw arrays, whose contents each call compares
 LARGE = "it names large raw arrays; make them tensors, with gpugrad.asarray"
-# Attributes by which code may reach anything, or the state of random generators.
+# Names by which code may reach anything, the state of random generators, or the clock.
 _OF_INTERPRETER = {
     "__globals__", "__builtins__", "__context__", "f_globals", "f_locals", "f_builtins", "f_back",
-    "tb_frame", "gi_frame", "exc_info", "bit_generator", "getstate", "get_state",
+    "tb_frame", "gi_frame", "exc_info", "bit_generator", "getstate", "get_state", "datetime64",
 }  # fmt: skip
 # With these, libraries read attributes that the code does not name.
 _READING = {"format", "format_map", "dump", "dumps", "__reduce__", "__reduce_ex__", "__getstate__"}
@@ -451,7 +451,9 @@ class Reach:
             elif key in apart:
                 continue
             cell = Cell("item", x, key) if has_cells else None
-            self._walk(item, cell, key if are_named else None)
+            # NumPy reads attributes such as `__array_interface__` by itself.
+            is_named = are_named and not str(key).startswith("__array")
+            self._walk(item, cell, key if is_named else None)
 
     def _object(self, x):
         """Visit the attributes of an instance whose class looks them up in the ordinary way."""
@@ -539,10 +541,10 @@ class Reach:
                 self._python_modules.setdefault(id(module), (module, set()))
             else:  # None, which forbids the import, or an object in the place of a module
                 self._walk(module, cell)
+        self._items(vars(function), True)
         self._is_open = True
         for name in ("__defaults__", "__kwdefaults__"):
             self._walk(getattr(function, name), Cell("attr", function, name))
-        self._items(vars(function), True)
 
     def _named(self, value, cell, name):
         """Visit what code finds under a name. A function in C that it only calls is only guarded.

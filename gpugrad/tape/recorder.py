@@ -22,7 +22,7 @@ from ..backends.numpy import backend as numpy_backend
 from ..tools.observing import in_line, user_line
 from .cells import content_of
 from .draws import Draw
-from .libraries import is_own, slots_of
+from .libraries import is_own, module_of, slots_of
 from .numbers import Key, Number
 from .tape import NESTED, Call, Memory, Value, mapped
 from .tracing import NUMBERS, TRACED, Traced, copied, duplicate_of, is_unknown, traced_types
@@ -424,6 +424,8 @@ class Recorder:
             return x.var
         if kind in namespace_of and thread.recorder is self:  # another thread's call is not noted
             return self.constant(x).var
+        if is_own(module_of(kind)) and not issubclass(kind, (int, float, str, tuple)):
+            self.stop(f"it passes an object of its own class {kind.__name__} where arrays do")
         return mapped(x, self._noted) if kind in NESTED else x
 
     def _run(self, function, real, named, found, watch=None):

@@ -12,7 +12,6 @@ from ..autograd.graph import Leaf, Node, watched
 from ..optim.optimizer import Optimizer, ParameterState
 from .cells import ABSENT, SIMPLE, Cell, can_vary, hold, same
 from .code import facts_of
-from .libraries import is_own, module_of
 from .numbers import Number
 from .reach import OF_SCHEDULES, Reach, first_change
 from .tape import Input
@@ -350,10 +349,6 @@ class Stage:
 
     def _is_replaced(self, place, before, now):
         """Whether a place has new tensors instead of others; see `replaced`."""
-        # A method of the program that sets an item would get what it has made of it already.
-        kinds = type(place.container).__mro__ if place.kind != "attr" else ()
-        if any({"__setitem__", "__setattr__"} & {*vars(x)} for x in kinds if is_own(module_of(x))):
-            return False
         old, new = tensors_in(before), tensors_in(now)
         known = self.originals.keys() - self.arguments.keys()
         is_new = len(old) == len(new) > 0 and known.isdisjoint(map(id, new))
@@ -442,7 +437,7 @@ def take_hyper(optimizer):
             if values == (known := optimizer._hyper[i].values):
                 continue
             new = optimizer._checked(group)
-        except ABSENT:  # also where values are arrays, which have no single truth value
+        except (*ABSENT, ArithmeticError):  # also where values are arrays, without a truth value
             return False
         # A hyper-parameter that becomes 0, or no longer is, may need other state.
         has_same_zeros = [*map(bool, known)] == [*map(bool, values)]

@@ -55,7 +55,9 @@ class Judged(NamedTuple):
 
 
 # Modules whose code may read these groups, since each step of a scheduler is noted as a whole.
-_SCHEDULERS = {f"gpugrad.optim.{name}" for name in ("scheduler", "lr_scheduler", "formulas")}
+_SCHEDULERS = {
+    f"gpugrad.optim.{name}" for name in ("scheduler", "lr_scheduler", "formulas", "swa_utils")
+}
 
 
 def _judge(frame):
@@ -157,8 +159,9 @@ class Witness:
         is_deleting = is_code and called.co_name == "__del__"
         while frame is not None and not is_deleting and called not in callbacks:
             name, code = frame.f_globals.get("__name__") or "", frame.f_code
-            # A module is being imported, or an object deleted, whose time is not certain either.
-            if code.co_name in ("<module>", "__del__") or code in callbacks:
+            # A module is being imported, or an object deleted that has nothing to do with this.
+            is_deleted = code.co_name == "__del__" and code not in (self._own or ())
+            if is_deleted or code.co_name == "<module>" or code in callbacks:
                 return
             is_owned, is_inside = is_own(name), name.partition(".")[0] == "gpugrad"
             is_unseen = is_code and self._own is not None and code not in self._own

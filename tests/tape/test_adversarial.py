@@ -58,6 +58,7 @@ def test_a_check_leaves_no_trace(name, tmp_path):
     "structures-containers_that_are_one", "structures-named_tuples_that_make_themselves",
     "replaced-in_a_tuple", "replaced-with_a_graph", "replaced-an_average_of_weights",
     "numbers-counts_outside", "numbers-counts_in_Slots", "numbers-counts_in_Module",
+    "optimizers-rates_for_averaged_weights",
 ])  # fmt: skip
 @pytest.mark.filterwarnings("error:gpugrad.compile")
 def test_changes_are_no_reason_not_to_compile(name, tmp_path, monkeypatch):

@@ -171,6 +171,12 @@ def test_a_call_without_tensors_runs_as_it_is():
         [double(normal(2)) for _ in range(3)]
 
 
+def test_a_function_that_may_read_the_clock_of_numpy_runs_as_it_is():
+    f = gg.compile(lambda x: x * (np.datetime64("now") > np.datetime64(0, "s")))
+    with pytest.warns(UserWarning, match="it uses datetime64"):
+        [f(normal(3)) for _ in range(3)]
+
+
 def test_two_calls_that_compute_with_other_operands_are_not_taken_for_one():
     calls = []
 

@@ -9,7 +9,7 @@ import numpy as np
 import gpugrad as gg
 from gpugrad import optim
 
-from .harness import add, leaf, model, normal, plays, program, training
+from .harness import add, leaf, model, normal, plays, program, puts, training, uses
 
 
 def script(*arguments):
@@ -182,3 +182,39 @@ plays("the_identity_of_an_argument_and_state", lambda x: x * 2 if x is W else x 
 # It may be recorded in vain 16 times in a row.
 plays("hooks_of_arguments_for_a_while", lambda x: x * x,
       lambda i: (x := leaf(3), i > 16 or x.register_hook(lambda g: g))[:1], calls=34)  # fmt: skip
+
+
+class Counting:
+    def __init__(self):
+        self.n, self.k, self.w = 0, 2, gg.ones(3)
+
+    def __index__(self):
+        self.n += 1
+        return self.k
+
+    def __float__(self):
+        self.n += 1
+        return float(self.k)
+
+    def __array__(self, dtype=None, copy=None):
+        self.n += 1
+        return np.full(3, self.k, np.float32)
+
+
+def written(x, s):
+    s.w.array[0] = s
+    return x * s.w
+
+
+def counted(use, x, s):
+    s.n += 1
+    return use(x, s)
+
+
+for _name, _use in {
+    "an_axis": lambda x, s: gg.sum(x[None, None], axis=s),
+    "a_value": written,
+    "an_operand": lambda x, s: x * gg.asarray(np.multiply(s.w.array, s)),
+}.items():
+    uses(f"an_object_as_{_name}", lambda x, s, use=_use: counted(use, x, s), Counting,
+         *puts("n", 50), *puts("k", 1))  # fmt: skip

@@ -10,6 +10,8 @@ import string
 import types
 from operator import attrgetter as getter
 
+import numpy as np
+
 import gpugrad as gg
 from gpugrad import nn, optim
 
@@ -265,3 +267,16 @@ for _name, _value in {"nothing": None, "a_number": 1.0, "a_tensor": gg.ones(3)}.
         lambda m: setattr(m, "head", nn.BatchNorm1d(3)),
         lambda m: setattr(m, "head", nn.Parameter(gg.ones(2))),
     )  # fmt: skip
+
+
+class Viewed:
+    def __init__(self, number):
+        self.memory = np.full(3, number, np.float32)
+        self.__array_interface__ = self.memory.__array_interface__
+
+    def __repr__(self):
+        return f"Viewed({self.memory})"
+
+
+uses("an_attribute_that_numpy_reads", lambda x, s: x * gg.asarray(np.asarray(s[0])),
+     lambda: [Viewed(2)], *[lambda s, k=k: s[0].__init__(k) for k in (3, 4)])  # fmt: skip

@@ -3,7 +3,9 @@
 import abc
 import functools
 
-from .harness import normal, program
+from gpugrad import nn
+
+from .harness import add, normal, program
 
 
 @program
@@ -62,3 +64,55 @@ def a_cache_that_forgets_the_oldest(world):
     world.watch(lambda: weight.cache_info())
     changes = [functools.partial(numbers.append, k) for k in (1, 2, 0, 0, 1)]
     world.check(lambda x: x * weight(numbers[-1]), changes=changes)
+
+
+class Loss:
+    def __init__(self):
+        self.k, self.n, self._name, self._run = 2.0, 0, "loss", None
+
+    def __call__(self, x):
+        self.n += 1
+        return x * self.k
+
+
+def function(x):
+    function.n += 1
+    return x * function.k
+
+
+def attributes_of(make, world):
+    f = make()
+    f.k, f.n = 2.0, 0
+    compiled = world.compile(f)
+    settings = (f, "k", 3.0), (compiled, "k", 4.0)
+    changes = [functools.partial(setattr, *setting) for setting in settings]
+    changes.append(lambda: delattr(compiled, "k"))
+    watch = [lambda: sorted(vars(f).items())]
+    world.play(lambda x: (compiled(x), compiled.n), changes=changes, watch=watch)
+
+
+for _name, _make in ("a_function", lambda: function), ("an_object", Loss):
+    add(f"attributes_of_{_name}", __name__, functools.partial(attributes_of, _make))
+
+
+@program
+def a_compiled_method_that_is_abstract(world):
+    class Abstract(abc.ABC):
+        @world.compile
+        @abc.abstractmethod
+        def scaled(self, x):
+            return x * 2
+
+    class Concrete(Abstract):
+        def scaled(self, x):
+            return super().scaled(x) * 3
+
+    for kind in (Abstract, Concrete) * 5:
+        world.call(lambda x, kind=kind: kind().scaled(x), normal(3))
+
+
+@program
+def an_attribute_of_a_compiled_module(world):
+    net = world.compile(nn.Linear(3, 3))
+    net.k = 2.0
+    world.check(lambda x: x * net.k, changes=[lambda: setattr(net, "k", 3.0)])

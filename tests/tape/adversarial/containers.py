@@ -26,3 +26,33 @@ def a_list_that_counts_how_often_it_is_read(world):
     numbers.reads = 0
     world.watch(lambda: numbers.reads)
     world.play(world.compile(lambda x: x * numbers[0]), changes=[lambda: numbers.append(1.0)])
+
+
+class Adding(dict):
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value + 1)
+
+
+class AddingToAttributes(type):
+    def __setattr__(cls, name, value):
+        super().__setattr__(name, value + 1)
+
+
+def turned(x, s):
+    s["k"] = -s["k"]
+    return x * s["k"]
+
+
+@program
+def a_class_that_adds_to_its_attributes(world):
+    class Config(metaclass=AddingToAttributes):
+        k = 5
+
+    def f(x):
+        Config.k = -Config.k
+        return x * Config.k
+
+    world.check(f, watch=[lambda: Config.k])
+
+
+uses("a_dict_that_adds_to_its_items", turned, lambda: Adding(k=5), calls=9)

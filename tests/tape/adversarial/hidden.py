@@ -163,7 +163,19 @@ class Config:
     k = cached_property()
 
 
+class Temporary:
+    def __del__(self):
+        print("deleted")
+
+
+def by_its_slot(x, s):
+    print.__call__("called")
+    return x * 2
+
+
 uses("effects_of_an_own_cached_property", lambda x, s: x * s.k, Config)
+uses("effects_of_deleting", lambda x, s: x * len([Temporary()]), lambda: None)
+uses("effects_of_a_function_in_c_by_its_slot", by_its_slot, lambda: None)
 uses("a_time_zone", lambda x, s: x * datetime.datetime(2020, 1, 1).timestamp(), lambda: None)
 
 

@@ -42,7 +42,8 @@ def changing(name, make, *options):
 ADAM = functools.partial(optim.Adam, lr=0.1)
 changing("rates_of_adam", ADAM, {"lr": 0.5}, {"lr": 0.0}, {"lr": 0.1})
 changing("rates_that_are_invalid", ADAM, {"lr": -1.0}, {"lr": 0.1})
-changing("rates_that_are_no_numbers", ADAM, {"lr": "0.5"}, {"lr": math.nan}, {"lr": 0.1})
+changing("rates_that_are_no_numbers", ADAM, {"lr": "0.5"}, {"lr": math.nan},
+         {"lr": 10**400}, {"lr": 0.1})  # fmt: skip
 changing("momentum_on_and_off", functools.partial(optim.SGD, lr=0.1, momentum=0.9), {"momentum": 0},
          {"momentum": 0.5}, {"nesterov": True}, {"weight_decay": 0.1})  # fmt: skip
 changing("options_of_adam", ADAM, {"betas": (0.5, 0.5)}, {"amsgrad": True}, {"maximize": True},
@@ -221,6 +222,14 @@ def a_plateau_inside(world):
     schedule = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1, factor=0.5)
     step = training(world, w, optimizer, after=lambda: schedule.step(1.0))
     world.play(step, changes=[put(optimizer, lr=1.0)], calls=9)
+
+
+@program
+def rates_for_averaged_weights(world):
+    w, optimizer = setting()
+    schedule = optim.swa_utils.SWALR(optimizer, swa_lr=0.01, anneal_epochs=3)
+    step = training(world, w, optimizer, after=schedule.step)
+    world.play(step, changes=[put(optimizer, swa_lr=0.5)], watch=[schedule])
 
 
 @program
