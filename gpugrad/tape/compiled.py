@@ -248,7 +248,10 @@ class Compiled(Generic[P, R]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):  # called only for attributes that do not exist
-            return getattr(self._holder(name), name)
+            holder = self._holder(name)
+            if isinstance(holder, Module):
+                return super().__getattribute__(name)  # raises Python's own error
+            return getattr(holder, name)
 
         def __setattr__(self, name, value):
             put = super().__setattr__ if self._has(name) else partial(setattr, self._holder(name))
