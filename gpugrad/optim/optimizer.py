@@ -245,7 +245,7 @@ class Optimizer(Named):
         hyper = self._checked({**self.defaults, **group})
         extras = {name: value for name, value in group.items() if name in _EXTRAS}
         self.param_groups.append({"params": params, **hyper, **extras})
-        self._set_hyper(len(self._hyper), hyper)
+        self._set_hyper(len(self.param_groups) - 1, hyper)
 
     def _check_parameter(self, i, p):
         remedy = "; pass model.parameters(), without names" if isinstance(p, tuple) else ""
@@ -315,7 +315,8 @@ class Optimizer(Named):
             due.append(members)
         writes.note(places)
         try:
-            for group, members, hyper in zip(self.param_groups, due, self._hyper, strict=True):
+            # The program may have removed the last groups, for which there is no need to look.
+            for group, members, hyper in zip(self.param_groups, due, self._hyper, strict=False):
                 self._update(members, group.get("maximize"), hyper.arguments)
         finally:
             writes.note(places)

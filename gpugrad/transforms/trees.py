@@ -175,8 +175,9 @@ def _register(optree, kind):
 
 def _parts_of_record(kind):
     """How to take instances of a dataclass apart, and how to put them together."""
-    inner = [f.name for f in fields(kind) if not f.metadata.get("static")]
+    names = [f.name for f in fields(kind)]
     static = [f.name for f in fields(kind) if f.metadata.get("static")]
+    inner = [name for name in names if name not in static]
 
     def take_apart(x):
         children = [getattr(x, name) for name in inner]
@@ -184,8 +185,9 @@ def _parts_of_record(kind):
 
     def put_together(values, children):
         x = object.__new__(kind)
-        for name, value in zip((*static, *inner), (*values, *children), strict=True):
-            object.__setattr__(x, name, value)  # works for frozen dataclasses
+        found = dict(zip((*static, *inner), (*values, *children), strict=True))
+        for name in names:  # in their order, which `vars` shows
+            object.__setattr__(x, name, found[name])  # works for frozen dataclasses
         return x
 
     return take_apart, put_together

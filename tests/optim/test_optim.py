@@ -251,6 +251,26 @@ def test_groups_have_hyper_parameters_of_their_own():
         optimizer.step()
 
 
+@pytest.mark.parametrize("which", [0, -1])
+def test_groups_can_be_removed_and_added(torch, which):
+    runs = [], []
+    for library, run in zip((gg, torch), runs, strict=True):
+        p, q, r = [library.tensor(np.ones(3), requires_grad=True) for _ in range(3)]
+        groups = [{"params": [p], "lr": 0.5}, {"params": [q], "momentum": 0.9}]
+        optimizer = library.optim.SGD(groups, lr=0.1)
+        for _ in range(2):
+            (p * q * r).sum().backward()
+            optimizer.step()
+        optimizer.param_groups.pop(which)
+        (p * q * r).sum().backward()
+        optimizer.step()
+        optimizer.add_param_group({"params": [r], "momentum": 0.5})
+        for _ in range(2):
+            optimizer.step()
+        run.extend(x.detach().numpy() for x in (p, q, r))
+    np.testing.assert_allclose(*runs, rtol=1e-14)
+
+
 def test_hyper_parameters_can_be_changed_between_steps(torch):
     runs = [], []
     for library, run in zip((gg, torch), runs, strict=True):

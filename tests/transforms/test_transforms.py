@@ -370,6 +370,7 @@ class TestTrees:
         deep = gg.grad(lambda n: f(n.inner) + n.others[0])(Nested(p, [t(1.0)]))
         for g in gg.grad(f)(p), deep.inner:
             assert (type(g), g.name, g.scale) == (Parameters, "layer", 2.0)
+            assert [*vars(g)] == ["w", "b", "name", "scale"]
             all_close(g, [6.0, 6.0], 6.0)
         close(deep.others[0], 1.0)
         w = t([[1.0, 2.0], [3.0, 4.0]])
