@@ -90,7 +90,12 @@ class Generator:
 
     def integers(self, low: int, high: int, shape: Shape = (), *, dtype: Any = None) -> Tensor:
         """Integers uniform in ``[low, high)``."""
-        require(range(low, high), "integers: high must be above low", (low, high))
+        try:
+            values = range(low, high)
+        except TypeError as error:
+            usage = "write the bounds and the shape, as in integers(0, 10, (2, 3))"
+            raise TypeError(f"integers: {error}; {usage}") from None
+        require(values, "integers: high must be above low", (low, high))
         dtype = self.backend.dtype(int64 if dtype is None else dtype)
         return _finish(self._draw("integers", shape, dtype, low, high), False)
 

@@ -189,6 +189,7 @@ test_errors = error_test([
     (lambda: random.bernoulli(0.5j), TypeError, r"^bernoulli: p must be real floating"),
     (lambda: random.bernoulli(gg.full(3, 0.5), ()), ValueError, r"broadcast_to: .* \(3,\)"),
     (lambda: random.integers(0, 2.9), TypeError, "'float' object"),
+    (lambda: random.integers(5, (3,)), TypeError, r"^integers: .*; write .* integers\(0, 10, \("),
     (lambda: random.multinomial([1.0], 2), ValueError, r"^multinomial: cannot draw 2 of 1"),
     (lambda: random.multinomial(np.ones((1, 1, 1)), 1), ValueError, r"n,. or .rows, n.,"),
     (lambda: random.normal(2, std=-1.0), ValueError, r"^normal: std must be .* 0, not -1\.0"),
