@@ -288,7 +288,7 @@ class _Recording:
             reach.guards = self.guards
         return Tape(
             recorder, signature=signature, structure=structure,
-            replaced=[(x, type(x.get()) is tuple, len(new)) for x, _, new in replaced],
+            replaced=[(x, type(x.get()) is tuple, len(y), bool(old)) for x, old, y in replaced],
             result_structure=result_structure, is_recording=thread.recording,
             device=next(iter(devices)) if recorder.several_devices and devices else None,
             is_watched=is_watched, reach=reach, guards=self.guards, counted=self.counted,

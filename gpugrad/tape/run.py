@@ -129,9 +129,9 @@ class Program(Steps):
     def _with_replaced(self, leaves):
         """The leaves of the arguments, and the tensors that the function replaces, if it can."""
         found = [*leaves]
-        for place, is_tuple, n in self.tape.replaced:
+        for place, is_tuple, n, has_old in self.tape.replaced:
             with suppress(*ABSENT):
-                value = place.get()
+                value = place.get() if has_old else None
                 if (type(value) is tuple) is is_tuple and len(tensors_in(value)) == n:
                     found += tensors_in(value)
         return found
@@ -448,7 +448,7 @@ class Program(Steps):
                 found[at] = found[first]
             if graph is not None:
                 graph.join(found, self._nodes, regs, start)
-            for place, is_tuple, n in reversed(replaced):
+            for place, is_tuple, n, _ in reversed(replaced):
                 new = [found.pop() for _ in range(n)][::-1]
                 place.set(tuple(new) if is_tuple else new[0])
             return found

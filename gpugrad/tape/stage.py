@@ -30,8 +30,8 @@ class Stage:
     rebound, gradients, changed, skips: see `Tape`; `leave` makes them.
     counts: by the id of a place, the pair that the `Tape` gets; `count` makes it.
     replaced: for each place that has new tensors, or a new tuple of tensors, a tuple of the place,
-        the tensors before, and those now. To a program, the former are arguments, and the latter
-        are results. `leave` makes it.
+        the tensors before, of which there may be none, and those now. To a program, the former are
+        arguments, and the latter are results. `leave` makes it.
     """
 
     def __init__(self, recorder, reach, leaves):
@@ -348,15 +348,19 @@ class Stage:
                 place.set(now.value)
 
     def _is_replaced(self, place, before, now):
-        """Whether a place has new tensors instead of others; see `replaced`."""
+        """Whether a place has new tensors instead of others, or of None or a number."""
         old, new = tensors_in(before), tensors_in(now)
         known = self.originals.keys() - self.arguments.keys()
-        is_new = len(old) == len(new) > 0 and known.isdisjoint(map(id, new))
-        if is_new and known.issuperset(map(id, old)):
-            self.replaced[place.id] = place, old, new
+        if not new or not known.isdisjoint(map(id, new)):
+            return False
+        if old:
+            if len(old) != len(new) or not known.issuperset(map(id, old)):
+                return False
             self.befores.append(before)
-            return True
-        return False
+        elif not isinstance(before, SIMPLE):
+            return False
+        self.replaced[place.id] = place, old, new
+        return True
 
     def take(self, leaves, read, guards):
         """Make arguments of some tensors of the state: of leaves that the code which ran does not
@@ -366,8 +370,9 @@ class Stage:
         Returns the guards of other places.
         """
         old = [x for _, found, _ in self.replaced.values() for x in found]
-        if self.replaced:
-            guards = [x for x in guards if x[2] != "same" or x[0].id not in self.replaced]
+        if old:
+            read_later = {place.id for place, found, _ in self.replaced.values() if found}
+            guards = [x for x in guards if x[2] != "same" or x[0].id not in read_later]
             elsewhere = [x for _, value, how in guards if how == "same" for x in tensors_in(value)]
             changed = [x for x, *_ in (*self.rebound, *self.gradients)]
             ids = {*map(id, old)}

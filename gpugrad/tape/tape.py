@@ -291,9 +291,9 @@ class Tape:
     same_counts: see `Stage`.
     optimizers: those that have made a step.
     generators: the random generators from which the function has drawn.
-    replaced: triples of a place that gets new tensors, whether it is a tuple of tensors, and their
-        number. The tensors that are there before the call are its last arguments, after those of
-        the function, and the new ones are its last results.
+    replaced: for each place that gets new tensors a tuple of it, whether it is a tuple of tensors,
+        their number, and whether there are tensors before the call. These are its last arguments,
+        after those of the function, and the new ones are its last results.
     rebound: triples of a tensor, "array" or "grad", and the value of its new array.
     gradients: pairs of a tensor and the value of its new gradient, or None.
     changed: pairs of a `Cell` and what the function has put into it.

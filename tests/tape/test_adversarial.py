@@ -59,6 +59,8 @@ def test_a_check_leaves_no_trace(name, tmp_path):
     "replaced-in_a_tuple", "replaced-with_a_graph", "replaced-an_average_of_weights",
     "numbers-counts_outside", "numbers-counts_in_Slots", "numbers-counts_in_Module",
     "optimizers-rates_for_averaged_weights",
+    *(f"replaced-nothing_or_a_tensor_in_a_{name}" for name in (
+        "attribute", "module", "slot", "item", "global", "sum", "pair", "argument", "cache")),
 ])  # fmt: skip
 @pytest.mark.filterwarnings("error:gpugrad.compile")
 def test_changes_are_no_reason_not_to_compile(name, tmp_path, monkeypatch):

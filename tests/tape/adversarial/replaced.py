@@ -6,7 +6,7 @@ import types
 import gpugrad as gg
 from gpugrad import nn, optim
 
-from .harness import add, leaf, normal, program, uses
+from .harness import add, leaf, normal, program, puts, uses
 from .optimizers import setting, training
 
 MEAN = gg.zeros(3)
@@ -146,6 +146,145 @@ for _use, _make, _changes in (
     (rebound_too, namespace, CHANGES[:2]),
 ):  # fmt: skip
     uses("in_a_module" if _make is Norm else _use.__name__, _use, _make, *_changes)
+
+
+# In some calls there is none yet, as at the start of an epoch: the places have None or a number.
+
+
+def carried(x, before):
+    return x * 2 if before is None else x + before
+
+
+def carried_in_an_attribute(x, state):
+    y = carried(x, state.kept)
+    state.kept = y.detach() * 0.5
+    return y
+
+
+def carried_in_an_item(x, state):
+    state["kept"] = y = carried(x, state["kept"])
+    return y * 2
+
+
+def carried_in_a_global(x, _):
+    global KEPT
+    KEPT = y = carried(x, KEPT)
+    return y
+
+
+def carried_with_its_graph(x, state):
+    y = carried(state.w * x, state.kept and state.kept.detach())
+    state.kept = y
+    return y.sum()
+
+
+def summed(x, state):
+    state.kept = state.kept + x.sum()
+    return state.kept * 2
+
+
+def carried_in_a_tuple(x, state):
+    h, c = state.kept or (x * 0, x * 0 + 1)
+    state.kept = h + x, c * 0.5
+    return h - c
+
+
+def carried_in_two_places(x, state):
+    y = carried(x, state.kept)
+    state.kept = state.other = y
+    return y, state.kept is state.other
+
+
+def carried_argument(x, state):
+    y, state.kept = carried(x, state.kept), x
+    return y
+
+
+def carried_weight(x, state):
+    y, state.kept = carried(x, state.kept), state.w.detach()
+    state.w.array[0] += 1
+    return y
+
+
+def carried_part(x, state):
+    y, state.kept = carried(x, state.kept), state.w[:2].detach()
+    return y[:2]
+
+
+def carried_leaf(x, state):
+    y, state.kept = carried(x, state.kept), x.detach().requires_grad_()
+    return y.requires_grad, y.detach()
+
+
+def dropped_in_turns(x, state):
+    y = carried(x, state.kept)
+    state.kept = y if state.kept is None else None
+    return y
+
+
+def dropped_for_a_number(x, state):
+    y = state.kept * x
+    state.kept = 3.0 if isinstance(state.kept, gg.Tensor) else y
+    return y
+
+
+def made_once(x, state):
+    if state.kept is None:
+        state.kept = gg.linspace(0, 1, 3)
+    return x * state.kept
+
+
+def carried_and_read(x, state):
+    before, state.kept = state.kept, x * 2
+    return x, before is None, state.kept.shape
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        self.w = nn.Parameter(gg.ones(3))
+        self.kept = None
+
+
+class InASlot:
+    __slots__ = "kept", "other", "w"
+
+    def __init__(self):
+        self.kept, self.other, self.w = None, None, leaf(3)
+
+
+NONE = puts("kept", None, None, normal(3, seed=9), None)
+NUMBERS = puts("kept", 0.5, None, 0.5, 0.5)
+
+
+def kept(value=None, **names):
+    return lambda: namespace(kept=value, **names)
+
+
+for _name, _use, _make, _changes in (
+    ("attribute", carried_in_an_attribute, kept(), NONE),
+    ("number", carried_in_an_attribute, kept(0.5), NUMBERS),
+    ("module", carried_in_an_attribute, Recurrent, NONE),
+    ("slot", carried_in_an_attribute, InASlot, NONE),
+    ("item", carried_in_an_item, lambda: {"kept": None}, NONE),
+    ("dict_that_doubles", carried_in_an_item, lambda: Doubling(kept=None),
+     [lambda s: dict.update(s, kept=None)] * 3),
+    ("global", carried_in_a_global, lambda: globals().update(KEPT=None),
+     [lambda _: globals().update(KEPT=None)] * 3),
+    ("graph", carried_with_its_graph, kept(), NONE),
+    ("sum", summed, kept(0.0), puts("kept", 0.0, 0.0, 1, True)),
+    ("pair", carried_in_a_tuple, kept(), NONE[:2]),
+    ("empty_tuple", carried_in_a_tuple, kept(()), puts("kept", (), ())),
+    ("second_place", carried_in_two_places, kept(other=None), NONE),
+    ("argument", carried_argument, kept(), NONE),
+    ("weight", carried_weight, kept(), NONE),
+    ("part_of_a_weight", carried_part, kept(), NONE[:2]),
+    ("leaf", carried_leaf, kept(), NONE),
+    ("place_that_is_emptied", dropped_in_turns, kept(), NONE),
+    ("place_for_numbers_too", dropped_for_a_number, kept(2.0), NUMBERS[2:]),
+    ("cache", made_once, kept(), NONE),
+    ("place_that_is_looked_at", carried_and_read, kept(), NONE),
+):  # fmt: skip
+    uses(f"nothing_or_a_tensor_in_a_{_name}", _use, _make, *_changes)
 
 
 class Doubling(dict):
