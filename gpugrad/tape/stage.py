@@ -270,6 +270,8 @@ class Stage:
 
     def _leave_tensor(self, key, x, array, traced, node, grad):
         stop = self.recorder.stop
+        if type(x.node) is type(node) is Leaf and x.node.watch is node.watch is None:
+            x.node = node  # it is another one if the tensor did not require grad for a while
         if x.node is not node:
             stop("a tensor from outside gets a graph, or requires grad from now on")
         if not _swap(x, traced, array):

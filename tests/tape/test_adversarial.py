@@ -58,7 +58,8 @@ def test_a_check_leaves_no_trace(name, tmp_path):
     "structures-containers_that_are_one", "structures-named_tuples_that_make_themselves",
     "replaced-in_a_tuple", "replaced-with_a_graph", "replaced-an_average_of_weights",
     "numbers-counts_outside", "numbers-counts_in_Slots", "numbers-counts_in_Module",
-    "optimizers-rates_for_averaged_weights",
+    "optimizers-rates_for_averaged_weights", "backward-a_parameter_that_is_frozen_for_a_while",
+    "backward-a_parameter_that_stays_frozen", "backward-a_parameter_that_was_frozen_in_a_graph",
     *(f"replaced-nothing_or_a_tensor_in_a_{name}" for name in (
         "attribute", "module", "slot", "item", "global", "sum", "pair", "argument", "cache")),
 ])  # fmt: skip

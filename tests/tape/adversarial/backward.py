@@ -5,6 +5,7 @@ from functools import partial
 from test_custom_vjp import with_rule
 
 import gpugrad as gg
+from gpugrad import optim
 
 from .harness import SHAPE, add, leaf, normal, program, scenario, swept, training
 
@@ -182,3 +183,51 @@ def a_custom_vjp_whose_rule_is_replaced(world):
         scaled.defvjp(lambda x: (x * k, None), lambda _, g: (g * 7,))
 
     world.check(f, changes=[partial(replace, k) for k in (2, 4)], watch=[w])
+
+
+def freezes(name, play, off=False, on=True):
+    """A step in whose second half one of two parameters requires no grad, as in a GAN."""
+
+    def prepare(maker, critic):
+        steps = [optim.SGD([p], lr=0.1, momentum=0.5) for p in (critic, maker)]
+
+        def f(x):
+            critic.requires_grad_()
+            made = maker * x
+            (critic * made.detach() - critic * x).sum().backward()
+            steps[0].step()
+            critic.requires_grad_(off)
+            (critic * made).sum().backward()
+            steps[1].step()
+            critic.requires_grad_(on)
+            return (critic * x * 2).sum(), critic.requires_grad, critic.grad is None
+
+        return f, partial(play, critic=critic)
+
+    prepare.__name__ = name
+    scenario(3, 3)(prepare)
+
+
+def backward_later(f, x, _, critic):
+    y = f(x)[0]
+    if y.requires_grad:
+        y.backward()
+
+
+def with_a_hook(f, x, _, critic):
+    handle = critic.requires_grad_().register_hook(lambda g: g * 2)
+    f(x)
+    handle.remove()
+
+
+def with_a_graph_from_before(f, x, _, critic):
+    before = (critic.requires_grad_() * x).sum()
+    f(x)
+    before.backward()
+
+
+freezes("a_parameter_that_is_frozen_for_a_while", lambda f, x, _, critic: f(x))
+freezes("a_parameter_that_stays_frozen", lambda f, x, _, critic: f(x), on=False)
+freezes("a_parameter_that_was_frozen_in_a_graph", backward_later)
+freezes("a_parameter_with_a_hook_that_is_frozen_for_a_while", with_a_hook)
+freezes("a_parameter_of_an_earlier_graph_that_is_frozen_for_a_while", with_a_graph_from_before)
