@@ -123,10 +123,10 @@ class Snapshot:
                 for name, value in group.items():
                     if name != "params":
                         found[f"optimizer {k}, group {i}, {name}"] = value
-        for i, (cell, before) in enumerate(self.cells):
+        for i, (cell, _) in enumerate(self.cells):
             with suppress(*ABSENT):
                 now = cell.get()
-                parts = tensors_in(now) if tensors_in(before) else [now] * isinstance(now, SIMPLE)
+                parts = tensors_in(now) or [now] * isinstance(now, SIMPLE)
                 found |= {f"{cell}, {i}, {k}": x for k, x in enumerate(parts)}
         for i, (g, _) in enumerate(self.generators):
             found[f"the state of the random generator {i} on {g.device}"] = repr(g.get_state())
