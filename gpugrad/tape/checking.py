@@ -6,7 +6,6 @@ from collections.abc import MutableSequence
 from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import partial
-from types import MappingProxyType
 
 from .._tensor import Tensor
 from ..autograd.graph import Leaf, Node
@@ -16,7 +15,7 @@ from ..nn.module import Module
 from ..optim.optimizer import ParameterState
 from ..random import Generator, _generators
 from ..transforms.trees import flatten
-from .cells import ABSENT, SIMPLE, Exactly, hold
+from .cells import ABSENT, READ_ONLY, SIMPLE, Exactly, hold
 from .libraries import slots_of
 from .reach import Reach
 from .recording import nodes_of
@@ -96,8 +95,7 @@ class Snapshot:
         for put, state in self.states:
             put(state)
         for cell, value in self.cells:
-            is_read_only = isinstance(cell.container, MappingProxyType)
-            if not is_read_only and not hold([(cell, value, "same")]):
+            if not isinstance(cell.container, READ_ONLY) and not hold([(cell, value, "same")]):
                 cell.set(value)
         for cell in self.missing:
             with suppress(*ABSENT):
