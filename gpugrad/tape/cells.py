@@ -28,6 +28,7 @@ from .libraries import is_own, module_of
 SIMPLE = (bool, int, float, complex, str, bytes, type(None), range, slice, types.EllipsisType)
 # What reading a place raises if the place no longer exists.
 ABSENT = (AttributeError, KeyError, IndexError, TypeError, ValueError)
+READ_ONLY = types.MappingProxyType, partial  # containers whose places cannot be set
 _BY_TEXT = frozenset({decimal.Decimal, fractions.Fraction, uuid.UUID})
 _EQUAL = frozenset({*SIMPLE, *_BY_TEXT})
 
@@ -57,7 +58,9 @@ class Cell:
     def setter(self):
         """A function that sets the value without the program's methods; these change more cells."""
         kind, put = type(self.container), _ACCESS[self.kind][1]
-        if put is object.__setattr__ is kind.__setattr__:
+        if issubclass(kind, type):
+            put = type.__setattr__
+        elif put is object.__setattr__ is kind.__setattr__:
             put = setattr  # in half the time
         elif self.kind == "item" and is_own(module_of(kind)):
             put = next((x.__setitem__ for x in (dict, list, deque) if issubclass(kind, x)), put)
@@ -77,8 +80,21 @@ class Cell:
         return f"{self.key!r} of a {type(self.container).__name__}"
 
 
+def _item(container, key):
+    """An item, or KeyError, without the `__missing__` of a dict."""
+    if type(container) is not dict and _may_insert(container) and key not in container:
+        raise KeyError(key)
+    return container[key]
+
+
+def _may_insert(container):
+    """Whether to look up an item that is not there may insert it, as a defaultdict does."""
+    kind = type(container)
+    return kind is types.MappingProxyType or hasattr(kind, "__missing__")
+
+
 _ACCESS = {
-    "item": (operator.getitem, operator.setitem),
+    "item": (_item, operator.setitem),
     "attr": (getattr, object.__setattr__),
     "class": (lambda kind, name: vars(kind)[name], type.__setattr__),
 }
@@ -193,6 +209,8 @@ def rows_of(guards):
         else:
             x = vars(place.container) if place.kind == "class" else place.container
             items.append((x, place.key, value))
+            if place.kind == "item" and _may_insert(x):
+                contents.append((x.__contains__, place.key, True))
     return contents, items, attributes
 
 

@@ -6,7 +6,6 @@ from collections.abc import MutableSequence
 from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import partial
-from types import MappingProxyType
 
 from .._tensor import Tensor
 from ..autograd.graph import Leaf, Node
@@ -16,7 +15,7 @@ from ..nn.module import Module
 from ..optim.optimizer import ParameterState
 from ..random import Generator, _generators
 from ..transforms.trees import flatten
-from .cells import ABSENT, SIMPLE, Exactly, hold
+from .cells import ABSENT, READ_ONLY, SIMPLE, Exactly, hold
 from .libraries import slots_of
 from .reach import Reach
 from .recording import nodes_of
@@ -96,8 +95,7 @@ class Snapshot:
         for put, state in self.states:
             put(state)
         for cell, value in self.cells:
-            is_read_only = isinstance(cell.container, MappingProxyType)
-            if not is_read_only and not hold([(cell, value, "same")]):
+            if not isinstance(cell.container, READ_ONLY) and not hold([(cell, value, "same")]):
                 cell.set(value)
         for cell in self.missing:
             with suppress(*ABSENT):
@@ -123,10 +121,10 @@ class Snapshot:
                 for name, value in group.items():
                     if name != "params":
                         found[f"optimizer {k}, group {i}, {name}"] = value
-        for i, (cell, before) in enumerate(self.cells):
+        for i, (cell, _) in enumerate(self.cells):
             with suppress(*ABSENT):
                 now = cell.get()
-                parts = tensors_in(now) if tensors_in(before) else [now] * isinstance(now, SIMPLE)
+                parts = tensors_in(now) or [now] * isinstance(now, SIMPLE)
                 found |= {f"{cell}, {i}, {k}": x for k, x in enumerate(parts)}
         for i, (g, _) in enumerate(self.generators):
             found[f"the state of the random generator {i} on {g.device}"] = repr(g.get_state())

@@ -32,7 +32,7 @@ class Facts(NamedTuple):
 
     names: all names that the code uses, and all its strings, with which it may look up attributes.
     counted: those of them with which it only counts, as in ``self.n += 1``.
-    read: the names that it looks up in its globals.
+    read: the names that it looks up in its globals, or changes there.
     passed: the names of objects with which it does more than call them.
     imports: a triple ``(level, name, parts)`` for each of its import statements.
     asks_types: whether it may ask for the type or the bytes of an array, or the type of a number.
@@ -73,7 +73,7 @@ def facts_of(code):
         is_global = i.opname in _LOADS
         if i.argval == "array" and i.opname != "LOAD_GLOBAL":
             reads_arrays |= found[k - 1].opname not in _LOADS
-        if is_global:
+        if is_global or i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             read.add(i.argval)
         if i.opname != "LOAD_ATTR":  # what this loads, or an attribute of it, is called
             begins_call = i.opname == "LOAD_GLOBAL" and i.arg & 1

@@ -10,7 +10,7 @@ from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
 from ..optim.optimizer import Optimizer, ParameterState
-from .cells import ABSENT, SIMPLE, Cell, can_vary, hold, same
+from .cells import ABSENT, READ_ONLY, SIMPLE, Cell, can_vary, hold, same
 from .code import facts_of
 from .numbers import Number
 from .reach import OF_SCHEDULES, Reach, first_change
@@ -339,6 +339,10 @@ class Stage:
                 now = place.get()
             except ABSENT:
                 stop("it takes something out of an object", "once")
+                continue
+            if isinstance(place.container, READ_ONLY):
+                if not same(now, value):
+                    stop(f"it changes {place}, which a program cannot set")
                 continue
             if isinstance(now, Traced):
                 stop(f"it puts a new array into {place}")

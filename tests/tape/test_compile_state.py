@@ -254,6 +254,24 @@ def test_what_is_not_listed_is_constant():
         [f(x) for f in [gg.compile(counts, state=[], check=5)] * 5]
 
 
+@pytest.mark.parametrize("before", [None, 0.0, gg.zeros(3)], ids=str)
+def test_a_check_compares_new_tensors_in_any_place(before):
+    kept, scale = SimpleNamespace(), [1.0]
+
+    def keeps(x):
+        kept.last = x * scale[0]
+        return x
+
+    kept.last = before
+    checked = gg.compile(keeps, state=[kept], check=5)
+    for _ in range(4):
+        kept.last = before
+        checked(normal(3))
+    scale[0], kept.last = 2.0, before
+    with pytest.raises(RuntimeError, match="'last' of a dict"):
+        checked(normal(3))
+
+
 def test_what_is_not_listed_is_no_reason_not_to_compile():
     w, stream, local = nn.Parameter(normal(3)), iter(range(9)), threading.local()
     local.scale = 2.0

@@ -60,3 +60,39 @@ def a_closure_that_another_closure_writes(world):
         return total * 1
 
     world.check(f, changes=[lambda: add(normal(3, seed=99))], watch=[lambda: total])
+
+
+@program
+def globals_that_the_function_only_sets(world):
+    module = world.module("""
+last, passes, done, items = None, 0, None, None
+def f(x):
+    global last, done, items
+    last, done = x, False
+    for items in (1.0, (x, x)):
+        set_passes()
+    return x * 5
+def set_passes():
+    global passes
+    passes = 9
+""")
+    changes = [lambda: vars(module).update(last=None, passes=0, done=True)] * 3
+    names = "last", "passes", "done", "items"
+    world.check(module.f, changes=changes, watch=[lambda: [getattr(module, x) for x in names]])
+
+
+@program
+def a_global_that_the_function_makes_and_deletes(world):
+    module = world.module("""
+def f(x):
+    global made, k
+    made, k = x, 3.0
+    return x * 2
+def g(x):
+    global made
+    del made
+    return x * 3
+""")
+    f, g, number = world.compile(module.f), world.compile(module.g), iter(range(99))
+    world.play(lambda x: (g if next(number) % 3 == 2 else f)(x), calls=20,
+               watch=[lambda: hasattr(module, "made")])  # fmt: skip

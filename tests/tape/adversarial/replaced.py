@@ -1,5 +1,6 @@
 """Tensors of the state that the function replaces by new ones, as in running means."""
 
+import collections
 import functools
 import types
 
@@ -285,6 +286,64 @@ for _name, _use, _make, _changes in (
     ("place_that_is_looked_at", carried_and_read, kept(), NONE),
 ):  # fmt: skip
     uses(f"nothing_or_a_tensor_in_a_{_name}", _use, _make, *_changes)
+
+
+def in_a_view_of_a_dict(x, state):
+    y = carried(x, state.shown["kept"])
+    state.items["kept"], state.items["n"] = y, state.shown["n"] + 1
+    return y
+
+
+def with_a_view():
+    items = {"kept": None, "n": 0}
+    return namespace(items=items, shown=types.MappingProxyType(items))
+
+
+uses("a_place_that_is_also_in_a_read_only_view", in_a_view_of_a_dict, with_a_view,
+     *[lambda s: s.items.update(kept=None, n=0)] * 3)  # fmt: skip
+
+
+@program
+def the_text_of_a_class(world):
+    class Thing:
+        pass
+
+    def f(x):
+        Thing.__doc__ = y = carried(x, Thing.__doc__)
+        Thing.__name__ = "Other"
+        return y
+
+    def changes():
+        Thing.__doc__, Thing.__name__ = None, "Thing"
+
+    world.check(f, changes=[changes] * 3, watch=[lambda: (Thing.__doc__, Thing.__name__)])
+
+
+def with_a_default(name, first, default, use):
+    uses(f"an_item_that_a_defaultdict_{name}", use,
+         lambda: collections.defaultdict(lambda: default, kept=first),
+         *[lambda s: s.pop("kept", None)] * 3)  # fmt: skip
+
+
+def known_or_not(x, state):
+    y = x if "kept" in state else x * 5
+    state["kept"] = carried(y, state["kept"])
+    return y
+
+
+def seen_or_not(x, state):
+    state["kept"] = y = carried(x, state.get("kept"))
+    return y
+
+
+def taken_out(x, state):
+    return x + state["kept"] + state.pop("kept")
+
+
+with_a_default("has_lost", gg.zeros(3), gg.ones(3), known_or_not)
+with_a_default("has_lost_at_first", None, None, known_or_not)
+with_a_default("does_not_make", gg.zeros(3), gg.ones(3), seen_or_not)
+with_a_default("loses", gg.zeros(3), gg.ones(3), taken_out)
 
 
 class Doubling(dict):
