@@ -146,8 +146,9 @@ def missing(owner, name, kind=None, place=None):
         for other in same or get_close_matches(name, names, 1, 0.75):
             hint = f"; did you mean {owner}.{other}?"
     # `from gpugrad import cat` would make an ImportError of an AttributeError, without its message.
-    code, i = (frame := _getframe(2)).f_code.co_code, frame.f_lasti
-    if code[i] == opmap["IMPORT_FROM"] and hint and f"{owner}.{name}" not in modules:
+    caller = _getframe(1).f_back  # None for a caller in C
+    op = caller and caller.f_code.co_code[caller.f_lasti]
+    if op == opmap["IMPORT_FROM"] and hint and f"{owner}.{name}" not in modules:
         return ImportError(f"cannot import name {name!r} from {owner!r}{hint}", name=owner)
     return AttributeError(f"{owner} has no attribute {name!r}{hint}", name=name)
 

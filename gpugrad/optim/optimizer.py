@@ -315,7 +315,7 @@ class Optimizer(Named):
             due.append(members)
         writes.note(places)
         try:
-            # The program may have removed the last groups, for which there is no need to look.
+            # If the program has removed groups, values are left over at the end.
             for group, members, hyper in zip(self.param_groups, due, self._hyper, strict=False):
                 self._update(members, group.get("maximize"), hyper.arguments)
         finally:

@@ -286,7 +286,7 @@ class Compiled(Generic[P, R]):
             if program.tape.structure != structure:
                 continue
             if (found := program.run_alone(leaves)) is not None:
-                if self._misses:
+                if self._misses:  # to look takes less time than to set
                     self._misses = 0
                 if program is not self._programs[0]:
                     self._programs = [program, *[x for x in self._programs if x is not program]]

@@ -131,7 +131,7 @@ class CSVLog(Callback):
 
     def on_start(self, trainer: "Trainer") -> None:
         mode, path = "w" if trainer.steps else "x", os.fspath(self.path)
-        try:
+        try:  # the end of training closes the file, so it is opened without `with`
             self._file = open(path, mode, newline="", encoding="utf-8")  # noqa: SIM115
         except FileExistsError:
             message = f"CSVLog: there is a file {path}; delete it, or give another name"

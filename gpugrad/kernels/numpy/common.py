@@ -3,6 +3,7 @@
 import numpy as np
 
 from ...backends.dtypes import float32, float64
+from ...backends.native.base import is_expected
 
 
 def are_alike(x, *others):
@@ -14,9 +15,10 @@ def are_alike(x, *others):
 class TwinOrDefinition:
     """A twin that calls the op's definition where the function ``twin`` returns None.
 
-    That function returns None as long as its kernel is not compiled, which without a compiler it
-    never is. Since the definition has the same bits, for arrays in C order, a program that has
-    recorded a call of this twin can repeat it at any time.
+    That function returns None as long as its kernel is not compiled. Since the definition has the
+    same bits, for arrays in C order, a program that has recorded a call of this twin can repeat it
+    at any time. Without a compiler there is no twin, whose calls programs could not divide, but for
+    arrays in other orders, so that these give the same bits too.
 
     call, target: the op, and the input that the twin is a rule for, or ``"joint"``; None for a
         forward. The rule takes the parameters of the definition's, in their order.
@@ -32,6 +34,8 @@ class TwinOrDefinition:
     def __call__(self, xp, x, *args, **static):
         if type(x) is np.ndarray and not x.flags.c_contiguous:
             x = x.copy()  # such as the cotangent of a sum's operand
+        elif not is_expected():
+            return NotImplemented
         args = x, *args
         found = self.twin(xp, *args, **static)
         return self.definition(xp, *args, **static) if found is None else found

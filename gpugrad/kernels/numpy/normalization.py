@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from ...backends.dtypes import float32, float64
-from ...backends.native.base import rows
+from ...backends.native.base import is_expected, rows
 from ...ops import normalization as ops
 from .common import or_definition
 
@@ -148,7 +148,7 @@ ops.batch_norm.twin("numpy", _batch_norm, joint=_batch_norm_vjp)
 
 
 def _by_statistics(xp, x, mean, var, weight=None, bias=None, /, *, eps):
-    if x.ndim < 3 or not _covers_channels(x, None, mean, var, weight, bias):
+    if not is_expected() or x.ndim < 3 or not _covers_channels(x, None, mean, var, weight, bias):
         return NotImplemented
     scale, shift = ops._scale_and_shift(xp, mean, var, weight, bias, eps)
     out, number = np.empty(x.shape, x.dtype), x.shape[0] * x.shape[1]
@@ -159,7 +159,7 @@ def _by_statistics(xp, x, mean, var, weight=None, bias=None, /, *, eps):
 
 def _by_statistics_vjp(xp, g, x, mean, var, weight, wanted, eps):
     is_known = any(wanted[1:]) and x.shape[1] > 1 and prod(x.shape[2:]) > 1
-    if not is_known or not _covers_channels(x, g, mean, var, weight):
+    if not (is_expected() and is_known and _covers_channels(x, g, mean, var, weight)):
         return NotImplemented
     sums = np.empty((2, x.shape[1]), x.dtype)
     if not _by_channel("sums_of_channels", "", x, eps, g, x, mean, sums):
