@@ -202,10 +202,14 @@ class _Writes:
         """
         if thread.recorder is not None:
             thread.recorder.check_ranges(ranges)
+        self.stamp([x.last_write for x in ranges])
+
+    def stamp(self, last_writes):
+        """`note`, for the ranges that have these lists."""
         with self._lock:
             order = next_order()
-            for x in ranges:
-                x.last_write[0] = order
+            for last_write in last_writes:
+                last_write[0] = order
             self.last = order
 
     def overwritten(self, array, since, until=-math.inf):

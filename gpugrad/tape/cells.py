@@ -239,37 +239,37 @@ def hold(guards):
         return False
 
 
-def leaves_hold(leaves, rows, apart, holders):
-    """Whether a program that was recorded for the leaves in ``rows`` can take these ones.
+def leaf_rows(leaves):
+    """What `leaves_hold` compares for leaves with these rows; see `signature_of`."""
+    alone = [i for i, (kind, _) in enumerate(leaves) if kind in ("tensor", "container")]
+    tensors = [(i, *value) for i, (kind, value) in enumerate(leaves) if kind == "tensor"]
+    others = [(i, *row) for i, row in enumerate(leaves) if row[0] in ("static", "same")]
+    return alone, tensors, others
 
-    rows: see `signature_of`.
+
+def leaves_hold(leaves, rows, apart, holders):
+    """Whether a program that was recorded for the leaves with these rows can take these ones.
+
+    rows: see `leaf_rows`.
     apart: the ids of the tensors of the state, and of its containers. No argument may be one of
         them, nor the gradient of one of the ``holders``, nor may a Tensor or a container be passed
         twice where the recording had two.
     """
-    seen = {id(x.grad) for x in holders} if holders else set()
-    for x, (kind, value) in zip(leaves, rows, strict=True):
-        if kind == "tensor":
-            cls, node_kind, has_grad = value
-            if type(x) is not cls or type(x.node) is not node_kind:
-                return False
-            if id(x) in apart or id(x) in seen:
-                return False
-            if node_kind is Leaf and (
-                x.node.watch is not None or (x.grad is not None) is not has_grad
-            ):
-                return False
-            seen.add(id(x))
-        elif kind == "static":
-            if not same(x, value.value):
-                return False
-        elif kind == "same":
-            if x is not leaves[value]:
-                return False
-        elif kind == "container":
-            if id(x) in apart or id(x) in seen:
-                return False
-            seen.add(id(x))
+    alone, tensors, others = rows
+    ids = {id(leaves[i]) for i in alone}
+    if len(ids) < len(alone) or not ids.isdisjoint(apart):
+        return False
+    if holders and not ids.isdisjoint([id(x.grad) for x in holders]):
+        return False
+    for i, cls, node_kind, has_grad in tensors:
+        x = leaves[i]
+        if type(x) is not cls or type(x.node) is not node_kind:
+            return False
+        if node_kind is Leaf and (x.node.watch is not None or (x.grad is not None) is not has_grad):
+            return False
+    for i, kind, value in others:
+        if not same(leaves[i], value.value) if kind == "static" else leaves[i] is not leaves[value]:
+            return False
     return True
 
 
@@ -313,3 +313,29 @@ def tensors_hold(tensors, states):
         if state.counts is not first.counts and state.counts != first.counts:
             return False
     return True
+
+
+def places_of(rows, tensors, states):
+    """What `all_hold` and `tensors_hold` compare, as the rows of `comparison` in C, and the rest.
+
+    The rest are rows for `all_hold`, which must be compared before.
+    """
+    contents, items, attributes = rows
+    found, rest = [("item", *row) for row in items], []
+    found += [("attribute", *row) for row in attributes]
+    for content, x, value in contents:
+        if content is len:
+            found.append(("length", x, None, value))
+        elif type(x) is dict and content in (list, keys_of) and Exactly not in map(type, value):
+            found.append(("names", x, None, value))
+        else:
+            rest.append((content, x, value))
+    for x, node, leaf, watch, has_grad, array in tensors:
+        found += ("slot", x, "node", node), ("other" if has_grad else "slot", x, "_grad", None)
+        if leaf is not None:
+            found.append(("slot", leaf, "watch", watch))
+        if array is not None:
+            found.append(("slot", x, "array", array))
+    for state, values, first in states:
+        found += ("slot", state, "values", values), ("same", state, "counts", first)
+    return found, (rest, [], [])

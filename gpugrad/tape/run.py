@@ -16,12 +16,23 @@ from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import next_order, writes
-from .cells import ABSENT, all_hold, inputs_hold, leaves_hold, rows_of, tensors_hold
+from ..backends.native.base import is_done, wait
+from ..backends.native.objects import comparison
+from .cells import (
+    ABSENT,
+    all_hold,
+    inputs_hold,
+    leaf_rows,
+    leaves_hold,
+    places_of,
+    rows_of,
+    tensors_hold,
+)
 from .fusion import joined
 from .kernels import install, segments
 from .memory_plan import MemoryPlan, without_scalars
 from .stage import take_hyper, tensors_in
-from .steps import Steps
+from .steps import Steps, items_at
 from .tape import is_container, layouts_of, signature_of, values_in
 
 # What computing a number raises that the function might not compute at all.
@@ -68,7 +79,7 @@ class Program(Steps):
         holders = [x for x, what, *_ in (*tape.rebound, *written) if what == "grad"]
         apart = {id(x) for x in state} - tape.argument_of.keys()
         apart |= {k for k in tape.state if is_container(tape.reach.seen.get(k))}
-        self._apart = frozenset(apart), holders
+        self._leaves = leaf_rows(tape.leaves), frozenset(apart), holders
         calls = tape.calls
         if self.binder is not None:
             calls = without_scalars(calls, tape.leaving, self.backend)
@@ -95,12 +106,17 @@ class Program(Steps):
             if self._until_kernels > 1:
                 self._until_kernels -= 1
             elif self.segments is None:
-                self.segments = segments(self, self.native)
+                has_kernels = self.native is not None and not self._undo
+                self.segments = segments(self, self.native) if has_kernels else []
                 self._drop_stand_ins()
-            elif all(segment.kernel.is_done for segment in self.segments):
+            elif is_done() and all(segment.kernel.build.is_done for segment in self.segments):
                 self._until_kernels = 0
-                install(self, self.segments)
-                self._drop_stand_ins()
+                if self.segments:
+                    install(self, self.segments)
+                    self._drop_stand_ins()
+                places, rest = places_of(self._guards, *self._tensor_rows)
+                if are_same := comparison(places):
+                    self._quick = are_same, rest
         except Exception as error:  # noqa: BLE001  the program goes on without kernels
             self._until_kernels = 0
             warnings.warn(
@@ -114,8 +130,9 @@ class Program(Steps):
         with self._lock:
             while self._until_kernels:
                 self._prepare_kernels()
+                wait()
                 for segment in self.segments or ():
-                    segment.kernel.wait()
+                    segment.kernel.build.wait()
 
     # What a run checks and looks up before the first call
 
@@ -124,7 +141,7 @@ class Program(Steps):
         tensors = self.tape.tensors
         rows = [(x, *row, x.array if is_pinned else None) for x, *row, is_pinned in tensors]
         states = [(s, s.values, group[0]) for group in self.tape.same_counts for s in group]
-        self._tensor_rows = rows, states
+        self._tensor_rows, self._quick = (rows, states), None
 
     def _with_replaced(self, leaves):
         """The leaves of the arguments, and the tensors that the function replaces, if it can."""
@@ -159,9 +176,8 @@ class Program(Steps):
         try:
             if (
                 len(leaves) != len(tape.leaves)
-                or (leaves and not leaves_hold(leaves, tape.leaves, *self._apart))
-                or not tensors_hold(*self._tensor_rows)
-                or not all_hold(self._guards)
+                or (leaves and not leaves_hold(leaves, *self._leaves))
+                or not self._state_holds()
             ):
                 return False
             regs[: len(leaves)] = leaves
@@ -173,6 +189,14 @@ class Program(Steps):
         except ABSENT:
             return False
         return True
+
+    def _state_holds(self):
+        """Whether tensors and cells contain what the program was made for."""
+        if self._quick is not None:
+            are_same, rest = self._quick
+            if all_hold(rest) and are_same():
+                return True
+        return tensors_hold(*self._tensor_rows) and all_hold(self._guards)
 
     def is_for(self, leaves):
         """Whether a call with these arguments runs it, if the conditions on numbers hold too."""
@@ -196,7 +220,7 @@ class Program(Steps):
         self._drop_stand_ins()
         self._bind_state()
         self.segments = None
-        self._until_kernels = 3 if self.native is not None and not self._undo else 0
+        self._until_kernels = 3 if self.tape.has_kernels else 0
 
     def _bind_inputs(self):
         """Prepare how each run looks up its input arrays, and whose memory they must not share."""
@@ -215,7 +239,8 @@ class Program(Steps):
         fixed = [*owned.values(), *tape.raw]
         self._outside = [self.slot(x) for x in tape.floating if fixed and x.memory not in memories]
         # Where the tensors are that calls overwrite; see `writes`.
-        self._places = [writes.place(a) for x, a in owned.items() if x.source.kind == "tensor"]
+        places = [writes.place(a) for x, a in owned.items() if x.source.kind == "tensor"]
+        self._last_writes = [x.last_write for x in places]
         if self.binder is None:
             buffers = {*map(backend.buffer, fixed)}
             self._shares = lambda x: backend.buffer(x) in buffers
@@ -236,7 +261,8 @@ class Program(Steps):
             for i in range(len(optimizer._hyper)):
                 slots = [self._new_slot() for _ in names]
                 blocks[id(optimizer), i] = slots
-                self._hyper.append((optimizer, names, i, slice(slots[0], slots[-1] + 1)))
+                place = slice(slots[0], slots[-1] + 1)
+                self._hyper.append((optimizer, items_at(names), i, place))
         for x in tape.numbers:
             if x.source is not None:
                 self._find_number(x, blocks, *x.source.holder)
@@ -285,7 +311,7 @@ class Program(Steps):
         self._freeing = self._steps_that_free(last_fallible)
         self.arrange(self.steps_of, self.first_write)
         if self._undo:
-            self._before += [partial(writes.note, self._places), *self._after]
+            self._before += [partial(writes.stamp, self._last_writes), *self._after]
             self._after = []
 
     def arrange(self, steps_of, first_write):
@@ -459,8 +485,8 @@ class Program(Steps):
         """Read and compute the numbers; returns whether the conditions on them hold."""
         regs = self.regs
         try:
-            for optimizer, names, i, place in self._hyper:
-                now = [*map(optimizer.param_groups[i].__getitem__, names)]
+            for optimizer, values_in_group, i, place in self._hyper:
+                now = [*values_in_group(optimizer.param_groups[i])]
                 if now != optimizer._hyper[i].values and not take_hyper(optimizer):
                     return False
                 regs[place] = optimizer._hyper[i].values
@@ -499,12 +525,12 @@ class Program(Steps):
             for g, state in states or ():
                 g.set_state(state)
             raise Failed(error) from error
-        if self._places:
-            writes.note(self._places)
+        if self._last_writes:
+            writes.stamp(self._last_writes)
         for step in self._after:
             step()
-        if self._places:
-            writes.note(self._places)
+        if self._last_writes:
+            writes.stamp(self._last_writes)
 
     def _have_effects(self):
         """Change what the function has changed, other than by its array calls."""

@@ -15,7 +15,9 @@ import numpy as np
 from ..dtypes import float32, float64
 from ..registry import on_change
 
-_FILES = "pool.c prelude.h rows.c recurrent.c products.h attention.c convolution.c".split()
+_FILES = (
+    "pool.c objects.c prelude.h rows.c recurrent.c products.h attention.c convolution.c".split()
+)
 _LOOPS = np.exp, np.log, np.tanh, np.expm1, np.log1p, np.maximum, np.minimum
 _HEADER = object.__basicsize__  # bytes of an array object before the pointer to its elements
 _PIECE = 1 << 15  # elements that a thread computes at a time
@@ -45,12 +47,12 @@ def is_expected():
 
 @cache
 def _source():
-    pool, prelude, *kernels = map(text_of, _FILES)
+    pool, objects, prelude, *kernels = map(text_of, _FILES)
     both = [
         "\n".join((f"#define T {t}\n#define NAME(x) x##_{t[0]}", *kernels, "#undef T\n#undef NAME"))
         for t in ("float", "double")
     ]
-    return "\n".join((pool, prelude, *both))
+    return "\n".join((pool, objects, prelude, *both))
 
 
 def text_of(name):

@@ -49,15 +49,6 @@ class Kernel:
         self._entries = source.table
         self._kept = operations
 
-    @property
-    def is_done(self):
-        """Whether the libraries that it needs are there, or cannot be had."""
-        return self.build.is_done and base.is_done()
-
-    def wait(self):
-        self.build.wait()
-        base.wait()
-
     def step(self, registers, calls):
         """A function without arguments that runs it; None if one of its libraries is missing.
 

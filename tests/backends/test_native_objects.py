@@ -1,0 +1,164 @@
+"""The comparison of places of Python objects in C: what it finds, raises and leaves behind."""
+
+import contextlib
+import gc
+import sys
+from collections import defaultdict
+
+import pytest
+from native import needs_library
+
+from gpugrad.backends.native.objects import comparison
+
+pytestmark = needs_library
+
+
+class Slotted:
+    __slots__ = "first", "second", "third"
+
+    def __init__(self, first=None, second=None):
+        self.first, self.second = first, second
+
+
+class Derived(Slotted):
+    __slots__ = ("more",)
+
+
+class Plain:
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+
+class Computed:
+    @property
+    def value(self):
+        return [1]  # another list each time
+
+    @property
+    def broken(self):
+        raise ZeroDivisionError
+
+    def __len__(self):
+        raise ArithmeticError
+
+    def __getitem__(self, key):
+        return self if key == 0 else {}[key]
+
+
+def set_first(x, value=0):
+    x.first = value
+
+
+def empty(x):
+    del x.first
+
+
+VALUE = object()
+# A kind, an object, a key, what is expected, and changes after which it does not hold.
+CASES = {
+    "item of dict": ("item", {"a": VALUE}, "a", VALUE, [dict.clear, lambda x: x.update(a=0)]),
+    "item of list": ("item", [0, VALUE], 1, VALUE, [list.reverse]),
+    "last item of list": ("item", [0, VALUE], -1, VALUE, [list.reverse]),
+    "item of another dict": (
+        "item", defaultdict(int, a=VALUE), "a", VALUE, [lambda x: x.update(a=0)],
+    ),
+    "own item": ("item", x := Computed(), 0, x, []),
+    "attribute": ("attribute", Plain(a=VALUE), "a", VALUE, [lambda x: setattr(x, "a", 0)]),
+    "attribute of class": ("attribute", Plain(), "__class__", Plain, [
+        lambda x: setattr(x, "__class__", type("Other", (Plain,), {})),
+    ]),
+    "slot": ("slot", Slotted(VALUE), "first", VALUE, [set_first, empty]),
+    "slot of base": ("slot", Derived(VALUE), "first", VALUE, [set_first]),
+    "None in slot": ("slot", Slotted(), "second", None, [lambda x: setattr(x, "second", 0)]),
+    "other": ("other", Slotted(VALUE), "first", None, [lambda x: set_first(x, None)]),
+    "same": ("same", Slotted(VALUE), "first", Slotted(VALUE), [set_first]),
+    "names": ("names", {"a": 1, "b": 2}, None, ["a", "b"], [
+        dict.clear, lambda x: x.pop("b"), lambda x: x.pop("a"), lambda x: x.update(c=3),
+        lambda x: x.update(a=x.pop("a")),
+    ]),
+    "no names": ("names", {}, None, [], [lambda x: x.update(a=1)]),
+    "length": ("length", [1, 2], None, 2, [list.clear, lambda x: x.append(3)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_places_are_compared(name):
+    kind, x, key, value, changes = CASES[name]
+    is_changed = [("length", [], None, 0)]  # rows before and after it hold
+    for change in [None, *changes]:
+        made = type(x)(**vars(x)) if type(x) is Plain else x
+        if hasattr(x, "copy"):
+            made = x.copy()
+        elif isinstance(x, Slotted):
+            made = type(x)(x.first, x.second)
+        are_same = comparison([*is_changed, (kind, made, key, value), *is_changed])
+        assert are_same() is True
+        if change is not None:
+            change(made)
+            assert are_same() is False
+
+
+@pytest.mark.parametrize(
+    "kind, x, key, error",
+    [
+        ("item", [], 0, IndexError),
+        ("item", defaultdict(None), "a", KeyError),
+        ("item", Computed(), 1, KeyError),
+        ("item", 3, 0, TypeError),
+        ("attribute", Plain(), "a", AttributeError),
+        ("attribute", Computed(), "broken", ZeroDivisionError),
+        ("length", Computed(), None, ArithmeticError),
+        ("length", 3, None, TypeError),
+    ],
+)
+def test_errors_of_looking_up_are_raised(kind, x, key, error):
+    are_same = comparison([(kind, x, key, 1)])
+    for _ in range(2):
+        with pytest.raises(error):
+            are_same()
+
+
+def test_equal_values_are_other_objects():
+    x = Computed()
+    assert comparison([("attribute", x, "value", x.value)])() is False
+
+
+def test_every_place_is_compared():
+    x = {str(i): object() for i in range(50)}
+    rows = [("item", x, key, value) for key, value in x.items()]
+    rows.insert(25, ("names", x, None, list(x)))
+    are_same = comparison(rows)
+    assert are_same() is True
+    for key, value in [*x.items()]:
+        x[key] = None
+        assert are_same() is False
+        x[key] = value
+    assert are_same() is True
+    assert comparison([])() is True
+
+
+def test_no_references_are_kept_or_lost():
+    x = Plain(a=VALUE, d={"a": VALUE}, items=[VALUE], s=Slotted(VALUE))
+    rows = [
+        ("attribute", x, "a", VALUE),
+        ("attribute", x, "missing", VALUE),
+        ("item", x.d, "a", VALUE),
+        ("item", x.items, 0, VALUE),
+        ("item", x.items, -1, VALUE),
+        ("slot", x.s, "first", VALUE),
+        ("names", x.d, None, [*x.d]),
+        ("length", x.items, None, 1),
+    ]
+    objects = [VALUE, x, x.d, x.items, x.s]
+    functions = [comparison([row]) for row in rows]
+    before = [*map(sys.getrefcount, objects)]
+    for are_same in functions:
+        for _ in range(100):
+            with contextlib.suppress(AttributeError):
+                assert are_same() is True
+    gc.collect()
+    assert [*map(sys.getrefcount, objects)] == before
+
+
+def test_a_slot_that_is_none_gives_no_function():
+    assert comparison([("slot", Plain(a=1), "__dict__", None)]) is None
