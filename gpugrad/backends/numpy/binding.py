@@ -150,7 +150,7 @@ def sharing(arrays):
     own_all = all(x.base is None for x in owners)
 
     def shares(array):
-        found = owner(array)
+        found = array if array.base is None else owner(array)
         if own_all and found.base is None:  # else several may wrap the same foreign memory
             return id(found) in by_id
         return address_of(found) in addresses
