@@ -82,7 +82,7 @@ class Report:
                     source = x.source.kind if x.source is not None else "value"
                     boxes.append(("leaf", [source, f"{x.dtype} {tuple(x.shape)}"]))
                 arrows.append((number[x], mine, ""))
-            number.update(dict.fromkeys(call.outs, mine))
+            number.update(dict.fromkeys((*call.outs, *call.targets()), mine))
         return Drawing(boxes, arrows, direction)
 
 

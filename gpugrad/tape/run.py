@@ -210,7 +210,8 @@ class Program(Steps):
 
     def bind(self):
         """Bind the calls to the arrays that state has now."""
-        self._tensor_rows = None  # so that the program fits no call if Ctrl-C interrupts this
+        # So that the program fits no call if Ctrl-C interrupts this.
+        self._quick = self._tensor_rows = None
         self._reset(len(self.tape.leaves))
         self._bind_inputs()
         self._bind_numbers()

@@ -29,6 +29,13 @@ class Plain:
         vars(self).update(attributes)
 
 
+class Unhashed(str):
+    __slots__ = ()
+
+    def __hash__(self):
+        raise ZeroDivisionError
+
+
 class Computed:
     @property
     def value(self):
@@ -103,6 +110,7 @@ def test_places_are_compared(name):
     [
         ("item", [], 0, IndexError),
         ("item", defaultdict(None), "a", KeyError),
+        ("item", {}, Unhashed("a"), ZeroDivisionError),
         ("item", Computed(), 1, KeyError),
         ("item", 3, 0, TypeError),
         ("attribute", Plain(), "a", AttributeError),

@@ -423,7 +423,7 @@ def test_nothing_is_read_outside_of_arrays(tmp_path):
     """Without the arrays of zeros, with which no other line of the library runs."""
     if compiler.command()[0].endswith("clang"):
         pytest.skip("preloads the sanitizers of gcc")
-    parts = "rows", "products", "recurrent", "attention", "windows"
+    parts = "rows", "products", "recurrent", "attention", "windows", "objects"
     files = [f"{ROOT}/tests/backends/test_native_{part}.py" for part in parts]
     files.append(f"{ROOT}/tests/backends/test_native_kernels.py::test_random_programs")
     words = [*compiler.command(), "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]

@@ -456,6 +456,12 @@ def test_the_program_as_table_and_drawing():
     assert "sin" in repr(report)
     assert report.needed_bytes <= report.planned_bytes
     assert "cos" in report.draw("LR").mermaid
+    linear = gg.compile(lambda x, w, b: gg.exp(gg.linear(x, w, b)))  # adds the bias in place
+    picture = linear.program(normal(4, 2), normal(3, 2), normal(3)).draw().mermaid
+    of = {name: box for box, name in re.findall(r'(n\d+)\["(\w+)', picture)}
+    assert f"{of['matmul']} --> {of['iadd']}" in picture
+    assert f"{of['iadd']} --> {of['exp']}" in picture
+    assert f"{of['matmul']} --> {of['exp']}" not in picture
     with gg.profile() as profile:
         compiled(normal(3))
     assert "sin" in str(profile)

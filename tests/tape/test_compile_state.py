@@ -14,6 +14,7 @@ import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from adversarial.harness import bits
@@ -21,6 +22,7 @@ from both_ways import normal, training
 
 import gpugrad as gg
 from gpugrad import data, nn, optim
+from gpugrad.tape.run import Program
 
 
 class Layers(nn.Module):
@@ -343,3 +345,21 @@ def test_what_garbage_collection_calls_is_not_of_the_function():
         gc.callbacks.remove(note_time)
     assert times or sysconfig.get_config_var("Py_GIL_DISABLED")  # which collects garbage later
     assert f.program(normal(3))
+
+
+@pytest.mark.parametrize("part", ["_reset", "_bind_inputs", "_bind_calls", "_bind_results"])
+def test_a_program_that_is_bound_in_part_fits_no_call(part, monkeypatch):
+    """Ctrl-C while it is bound to a new array, after which the tensor gets the old one back."""
+    w, x = normal(4, 4), normal(4, 4)
+    f = gg.compile(lambda x: gg.tanh(x * w).sum())
+    for _ in range(4):
+        expected = f(x)
+    f.program(x)  # which waits for kernels
+    f(x)
+    before, w.array = w.array, w.array * 2
+    monkeypatch.setattr(Program, part, Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        f(x)
+    monkeypatch.undo()
+    w.array = before
+    assert [f(x).item() for _ in range(3)] == [expected.item()] * 3

@@ -80,8 +80,8 @@ def comparison(rows):
             names += map(id, value)
         elif kind == "length":
             expected = value
-        elif kind == "item" and type(x) is dict:
-            kind = "of dict"
+        elif kind == "item" and type(x) is dict and type(key) is str:
+            kind = "of dict"  # its function would drop an error of hashing another key, or Ctrl-C
         elif kind == "item" and type(x) is list and type(key) is int and key >= 0:
             kind, what = "of list", key
         places += _KINDS.index(kind), where, what, expected
