@@ -17,8 +17,11 @@ import uuid
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
+from types import NoneType
 from typing import Any
 
+from .._tensor import Tensor
 from ..autograd.graph import Leaf
 from ..backends import backend_of, namespace_of
 from ..nn.module import Module, Parameter
@@ -31,6 +34,7 @@ ABSENT = (AttributeError, KeyError, IndexError, TypeError, ValueError)
 READ_ONLY = types.MappingProxyType, partial  # containers whose places cannot be set
 _BY_TEXT = frozenset({decimal.Decimal, fractions.Fraction, uuid.UUID})
 _EQUAL = frozenset({*SIMPLE, *_BY_TEXT})
+array_of = operator.attrgetter("array")
 
 
 @dataclass(slots=True, eq=False)
@@ -273,6 +277,10 @@ def leaves_hold(leaves, rows, apart, holders):
     return True
 
 
+def itself(x):
+    return x
+
+
 def inputs_hold(regs, rows, kind, device_of):
     """Put the input arrays into their registers; returns whether they have the expected layouts.
 
@@ -313,6 +321,34 @@ def tensors_hold(tensors, states):
         if state.counts is not first.counts and state.counts != first.counts:
             return False
     return True
+
+
+def argument_places(rows, apart, holders, inputs, outside, addresses, registers):
+    """What `leaves_hold` and `inputs_hold` do, as rows of `comparison` in C; None if it cannot.
+
+    outside, addresses: the registers of arrays that must not lie in those at these addresses.
+    """
+    alone, tensors, others = rows
+    kinds = {i: cls for i, cls, _, _ in tensors}
+    has_node = any(kind is not NoneType for _, _, kind, _ in tensors)
+    if has_node or holders or len(alone) > 16:
+        return None
+    found = [("type", i, None, cls) for i, cls in kinds.items()]
+    found += [("field", i, Tensor.node, None) for i in kinds]
+    found += [("apart", i, None, apart) for i in alone]
+    found += [("differs", i, None, j) for i, j in combinations(alone, 2)]
+    found += [("is", i, None, value.value) for i, kind, value in others if kind == "static"]
+    found += [("equals", i, None, first) for i, kind, first in others if kind == "same"]
+    for get, holder, at, *layout, device in inputs:
+        cls = kinds.get(holder, type(registers[holder]))
+        is_known = get is itself or (get is array_of and getattr(cls, "array", 0) is Tensor.array)
+        if not is_known or device is not None or layout[-1] is None:
+            return None
+        if get is array_of:
+            found.append(("type", holder, None, cls))
+        found.append(("load", holder, Tensor.array if get is array_of else None, at))
+        found.append(("layout", at, None, layout))
+    return [*found, *[("outside", at, None, addresses) for at in outside]]
 
 
 def places_of(rows, tensors, states):

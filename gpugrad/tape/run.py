@@ -21,7 +21,10 @@ from ..backends.native.objects import comparison
 from .cells import (
     ABSENT,
     all_hold,
+    argument_places,
+    array_of,
     inputs_hold,
+    itself,
     leaf_rows,
     leaves_hold,
     places_of,
@@ -114,9 +117,7 @@ class Program(Steps):
                 if self.segments:
                     install(self, self.segments)
                     self._drop_stand_ins()
-                places, rest = places_of(self._guards, *self._tensor_rows)
-                if are_same := comparison(places):
-                    self._quick = are_same, rest
+                self._quick = self._in_c()
         except Exception as error:  # noqa: BLE001  the program goes on without kernels
             self._until_kernels = 0
             warnings.warn(
@@ -124,6 +125,17 @@ class Program(Steps):
                 RuntimeWarning,
                 stacklevel=3,
             )
+
+    def _in_c(self):
+        """What does most of `_fits` in C: a function, what it leaves out, if it takes arguments."""
+        places, rest = places_of(self._guards, *self._tensor_rows)
+        arguments = None
+        if self.binder is not None:
+            addresses = [self.binder.address_of(self.binder.owner(x)) for x in self._fixed]
+            more = self._inputs, self._outside, addresses, self.regs
+            arguments = argument_places(*self._leaves, *more)
+        are_same = comparison([*(arguments or ()), *places], self.regs)
+        return are_same and (are_same, rest, arguments is not None)
 
     def use_kernels(self):
         """Have kernels built, wait for them, and use them."""
@@ -174,29 +186,23 @@ class Program(Steps):
         for optimizer, _, _ in tape.skips:
             optimizer._settle()
         try:
-            if (
-                len(leaves) != len(tape.leaves)
-                or (leaves and not leaves_hold(leaves, *self._leaves))
-                or not self._state_holds()
-            ):
+            if len(leaves) != len(tape.leaves):
                 return False
             regs[: len(leaves)] = leaves
-            if not inputs_hold(regs, self._inputs, backend.array_types[0], backend.device):
-                return False
-            for at in self._outside:
-                if self._shares(regs[at]):
-                    return False
+            state_holds = False
+            if self._quick is not None:
+                are_same, rest, takes_arguments = self._quick
+                state_holds = all_hold(rest) and are_same()
+                if state_holds and takes_arguments:
+                    return True
+            return (
+                leaves_hold(leaves, *self._leaves)
+                and inputs_hold(regs, self._inputs, backend.array_types[0], backend.device)
+                and not any(self._shares(regs[at]) for at in self._outside)
+                and (state_holds or (tensors_hold(*self._tensor_rows) and all_hold(self._guards)))
+            )
         except ABSENT:
             return False
-        return True
-
-    def _state_holds(self):
-        """Whether tensors and cells contain what the program was made for."""
-        if self._quick is not None:
-            are_same, rest = self._quick
-            if all_hold(rest) and are_same():
-                return True
-        return tensors_hold(*self._tensor_rows) and all_hold(self._guards)
 
     def is_for(self, leaves):
         """Whether a call with these arguments runs it, if the conditions on numbers hold too."""
@@ -228,16 +234,18 @@ class Program(Steps):
         tape, backend = self.tape, self.backend
         self._inputs = []
         for x, source in tape.floating.items():
-            at, get = source.holder, attrgetter("_grad.array" if source.kind == "grad" else "array")
+            at, get = source.holder, array_of
+            if source.kind == "grad":
+                get = attrgetter("_grad.array")
             if source.kind != "argument":
                 at = self._holder(at)
             elif tape.leaves[at][0] == "array":
-                get = _itself
+                get = itself
             layout = x.shape, x.dtype, x.strides, tape.devices.get(x)
             self._inputs.append((get, at, self.slot(x), *layout))
         owned = {x: find() for x, find in tape.pinned.items() if x.memory.is_written}
         memories = {x.memory for x in owned}
-        fixed = [*owned.values(), *tape.raw]
+        self._fixed = fixed = [*owned.values(), *tape.raw]
         self._outside = [self.slot(x) for x in tape.floating if fixed and x.memory not in memories]
         # Where the tensors are that calls overwrite; see `writes`.
         places = [writes.place(a) for x, a in owned.items() if x.source.kind == "tensor"]
@@ -431,7 +439,7 @@ class Program(Steps):
             return _MAKERS[kind], self.leaving(value)
         if kind == "grad":
             return attrgetter("grad"), self._holder(value)
-        return _itself, value if kind == "leaf" else self.slot(value)
+        return itself, value if kind == "leaf" else self.slot(value)
 
     # Running
 
@@ -570,10 +578,6 @@ def _free(tensors):
         x._grad = None
 
 
-def _itself(x):
-    return x
-
-
 def _unconnected(array):
     return wrap(array, None)
 
@@ -582,4 +586,4 @@ def _view(array):
     return array[...]
 
 
-_MAKERS = {"tensor": _unconnected, "array": _itself, "view": _view}
+_MAKERS = {"tensor": _unconnected, "array": itself, "view": _view}

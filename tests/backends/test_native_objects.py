@@ -5,6 +5,7 @@ import gc
 import sys
 from collections import defaultdict
 
+import numpy as np
 import pytest
 from native import needs_library
 
@@ -170,3 +171,69 @@ def test_no_references_are_kept_or_lost():
 
 def test_a_slot_that_is_none_gives_no_function():
     assert comparison([("slot", Plain(a=1), "__dict__", None)]) is None
+
+
+def layout_of(x):
+    return "layout", 0, None, (x.shape, x.dtype, x.strides)
+
+
+MATRIX = np.arange(6.0).reshape(2, 3)
+# Rows for the first of two registers, what it contains when they hold, and when they do not.
+REGISTERS = {
+    "is": ([("is", 0, None, VALUE)], VALUE, [None, object()]),
+    "equals": ([("equals", 0, None, 1)], VALUE, [None]),
+    "differs": ([("differs", 0, None, 1)], None, [VALUE]),
+    "type": ([("type", 0, None, Slotted)], Slotted(), [Derived(), 3, None]),
+    "field": (
+        [("field", 0, Slotted.second, VALUE)], Derived(None, VALUE),
+        [Slotted(VALUE), Slotted(None, 3)],
+    ),
+    "apart": ([("apart", 0, None, {id(None), id(Slotted)})], VALUE, [None, Slotted]),
+    "layout": ([layout_of(MATRIX)], MATRIX + 1, [
+        MATRIX.T, MATRIX[:, :2], MATRIX[0], MATRIX[None], MATRIX.astype("f"), MATRIX.astype(">d"),
+        np.asfortranarray(MATRIX), MATRIX.view(np.recarray), 3.0, None, [1.0],
+    ]),
+    "layout of a number": ([layout_of(np.array(1.0))], np.array(2.0), [MATRIX, np.zeros(1)]),
+    "outside": ([("outside", 0, None, {MATRIX.ctypes.data})], MATRIX.copy(), [
+        MATRIX, MATRIX[1:], MATRIX[1:][:, ::-1], np.asarray(memoryview(MATRIX)),
+        MATRIX.view(np.recarray)[1:],
+    ]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REGISTERS)
+def test_registers_are_compared(name):
+    rows, good, bad = REGISTERS[name]
+    registers = [None, VALUE]
+    are_same = comparison(rows, registers)
+    for x, holds in [(good, True), *[(x, False) for x in bad], (good, True)]:
+        registers[:] = x, VALUE
+        assert are_same() is holds
+
+
+def test_what_slots_contain_is_loaded_into_registers():
+    x, others = Slotted(VALUE), [object(), object()]
+    registers = [x, None, *others]
+    rows = [("load", 0, Slotted.first, 2), ("load", 2, None, 3), ("load", 0, Slotted.second, 1)]
+    are_same = comparison(rows, registers)
+    before = [*map(sys.getrefcount, [VALUE, x, *others])]
+    for _ in range(10):
+        registers[:] = [x, None, *others]
+        assert are_same() is True
+        assert registers == [x, None, VALUE, VALUE]
+    registers[:] = [x, None, *others]
+    assert [*map(sys.getrefcount, [VALUE, x, *others])] == before
+    del x.first
+    assert are_same() is False
+    assert registers == [x, None, *others]
+
+
+def test_an_array_over_foreign_memory_is_outside_of_others():
+    buffer = bytearray(64)
+    x, y = np.frombuffer(buffer), np.frombuffer(buffer)[4:]
+    registers = [x]
+    assert comparison([("outside", 0, None, {MATRIX.ctypes.data})], registers)() is True
+    inside = comparison([("outside", 0, None, {x.ctypes.data})], registers)
+    assert inside() is False
+    registers[0] = y
+    assert inside() is False

@@ -6,14 +6,28 @@ import sys
 from functools import cache
 from types import MemberDescriptorType
 
+import numpy as np
+
 from . import base
 
 # The functions of Python that `objects.c` calls, in its order.
 _FUNCTIONS = (
     "PyObject_GetAttr PyObject_GetItem PyDict_GetItem PyList_GetItem PyObject_Size PyDict_Next "
-    "Py_DecRef PyBool_FromLong"
+    "PyObject_IsInstance Py_IncRef Py_DecRef PyBool_FromLong"
 ).split()
-_KINDS = "", "slot", "other", "same", "of dict", "of list", "item", "attribute", "names", "length"
+_OF_REGISTERS = "is equals differs type field load apart layout outside".split()
+_KINDS = {
+    name: number
+    for number, names in enumerate(
+        [
+            [], ["slot", "is"], ["other"], ["same", "equals"], ["differs"], ["type"], ["field"],
+            ["load"], ["apart"], ["layout"], ["outside"], ["names"], ["length"], ["item of dict"],
+            ["item of list"], ["item"], ["attribute"],
+        ]
+    )
+    for name in names
+}  # fmt: skip
+_HEAD = object.__basicsize__
 _NO_ARGUMENTS = 4  # a flag of methods in C
 
 
@@ -30,9 +44,9 @@ class _Method(ctypes.Structure):
 
 @cache
 def _method(library):
-    found = [ctypes.cast(ctypes.pythonapi[name], ctypes.c_void_p).value for name in _FUNCTIONS]
-    head = ctypes.c_int64(bytes.__basicsize__ - 1)
-    library.gg_set_python((ctypes.c_void_p * len(found))(*found), head)
+    told = [ctypes.cast(ctypes.pythonapi[name], ctypes.c_void_p).value for name in _FUNCTIONS]
+    told += _HEAD, bytes.__basicsize__ - 1, id(np.ndarray)
+    library.gg_set_python((ctypes.c_void_p * len(told))(*told))
     function = ctypes.cast(library.gg_are_same, ctypes.c_void_p)
     return _Method(b"are_same", function, _NO_ARGUMENTS, None)
 
@@ -48,12 +62,13 @@ def _offset(slot):
     return [*words].index(id(mark)) * size
 
 
-def comparison(rows):
+def comparison(rows, registers=()):
     """A function without arguments that returns whether places contain what they did.
 
     It compares by identity, so that False may also mean that they contain equal objects, and raises
     what looking them up raises. The objects in the rows, which it keeps no references to, must live
-    as long as the function is called. Returns None if there is no such function.
+    as long as the function is called, and the list ``registers`` must not become longer. Returns
+    None if there is no such function.
 
     rows: tuples ``(kind, x, key, value)``, whose kinds are
 
@@ -62,30 +77,58 @@ def comparison(rows):
     - "same": whether the slots ``key`` of ``x`` and of ``value`` contain the same.
     - "names": whether the keys of a dict are those in the list ``value``, in this order.
     - "length": whether ``x`` has ``value`` items.
+
+    In other kinds, ``x`` is an index of registers, in which there is an object.
+
+    - "is": whether it is ``value``.
+    - "equals" and "differs": whether it is the one in register ``value``, or another one.
+    - "type": whether its type is ``value``.
+    - "field": whether its slot, given by the descriptor ``key``, contains ``value``.
+    - "load": puts what its slot contains, or itself if ``key`` is None, into register ``value``.
+    - "apart": whether its `id` is in the list ``value``.
+    - "layout": whether it is an array with the shape, dtype and strides in ``value``.
+    - "outside": whether an array lies in no array whose elements begin at the addresses ``value``.
     """
     library = base.base()
     if library is None or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
-    places, names = [], []
+    places, lists = [], []
+    items = ctypes.c_void_p.from_address(id(registers) + _HEAD + 8).value or 0
     for kind, x, key, value in rows:
+        found = None  # a list of numbers
         where, what, expected = id(x), id(key), id(value)
+        if kind in _OF_REGISTERS:
+            where = items + 8 * x
         if kind in ("slot", "other", "same"):
             slot = getattr(type(x), key)
             if type(slot) is not MemberDescriptorType:
                 return None
             where += _offset(slot)
             expected += _offset(slot) if kind == "same" else 0
+        elif kind in ("equals", "differs", "load"):
+            expected = items + 8 * value
+            what = 0 if key is None else _offset(key)
+        elif kind == "field":
+            what = _offset(key)
+        elif kind == "layout":
+            shape, dtype, strides = value
+            found = [id(dtype), *shape, *strides]
+        elif kind in ("apart", "outside"):
+            found = [*value]
         elif kind == "names":
-            what, expected = len(value), 32 * (1 + len(rows)) + 8 * len(names)
-            names += map(id, value)
+            found = [*map(id, value)]
         elif kind == "length":
             expected = value
         elif kind == "item" and type(x) is dict and type(key) is str:
-            kind = "of dict"  # its function would drop an error of hashing another key, or Ctrl-C
+            # Its function would drop an error of hashing another key, or Ctrl-C.
+            kind = "item of dict"
         elif kind == "item" and type(x) is list and type(key) is int and key >= 0:
-            kind, what = "of list", key
-        places += _KINDS.index(kind), where, what, expected
-    packed = struct.pack(f"={len(places) + 4 + len(names)}Q", *places, 0, 0, 0, 0, *names)
+            kind, what = "item of list", key
+        if found is not None:
+            expected = 32 * (1 + len(rows)) + 8 * len(lists)
+            lists += len(found), *found
+        places += _KINDS[kind], where, what, expected
+    packed = struct.pack(f"={len(places) + 4 + len(lists)}q", *places, 0, 0, 0, 0, *lists)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     return make(ctypes.byref(_method(library)), ctypes.py_object(packed), None)
