@@ -51,7 +51,8 @@ class Lowering(Steps):
             return None if self.static(call.outs[0]) is None else []
         outs = call.targets() or call.outs
         arrays = [*map(self.static, outs)]
-        if any(x is None or not x.size for x in arrays):
+        pairs = zip(outs, arrays, strict=True)
+        if any(out.kind != "unused" and (x is None or not x.size) for out, x in pairs):
             return None
         if call.may_fail and call not in self._checked_calls:
             return None

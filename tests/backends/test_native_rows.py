@@ -344,6 +344,50 @@ def test_other_orders_in_memory_have_the_same_bits_without_the_library():
     assert found[0] == found[1]
 
 
+ROWS = {
+    "softmax": (lambda x: gg.softmax(x, axis=-1), [()]),
+    "log_softmax": (lambda x: gg.log_softmax(x, axis=1), [()]),
+    "gelu": (gg.gelu, [()]),
+    "gelu tanh": (lambda x: gg.gelu(x, approximate="tanh"), [()]),
+    "layer_norm": (gg.layer_norm, [(), (60,), (60,)]),
+    "layer_norm, no bias": (gg.layer_norm, [(), (60,)]),
+    "layer_norm, alone": (gg.layer_norm, [()]),
+    "layer_norm, two axes": (lambda *xs: gg.layer_norm(*xs, ndim=2), [(), (20, 60), (20, 60)]),
+    "rms_norm": (gg.rms_norm, [(), (60,)]),
+}
+
+
+@each_kind
+@pytest.mark.parametrize("wanted", ["all", "first", "others"])
+@pytest.mark.parametrize("name", ROWS)
+def test_programs_compute_rows_in_their_kernel(name, wanted, dtype, kind):
+    function, (_, *parameters) = ROWS[name]
+    if name == "gelu" and dtype == np.float64:
+        return  # SciPy's function
+    shape = (150, 20, 60) if "two" in name else (150, 60)
+    arrays = [values(s, dtype, kind, i) for i, s in enumerate([shape, *parameters])]
+    xs = [gg.asarray(a) for a in arrays]
+    leaves = {"all": xs, "first": xs[:1], "others": xs[1:]}[wanted]
+    for x in leaves:
+        x.requires_grad_()
+
+    def f(*xs):
+        y = function(xs[0] * 2, *xs[1:])
+        gradients = gg.autograd.grad((y * y).sum(), leaves) if leaves else ()
+        return [y.detach() * 3, *gradients]
+
+    compiled = gg.compile(f)
+    with np.errstate(all="ignore"):
+        expected = f(*xs)
+        first = [compiled(*xs) for _ in range(2)]
+        rows = compiled.program(*xs).rows
+        compiled(*xs)
+        found = compiled(*xs)
+    assert {row["kernel"] for row in rows} == {0}
+    for y in (*first, found):
+        assert_same([a.array for a in y], [a.array for a in expected])
+
+
 @pytest.mark.parametrize("ignored", [-100, 1])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_a_compiled_cross_entropy_is_one_call_with_its_gradient(reduction, ignored):

@@ -209,6 +209,12 @@ def each(name, x, g=None, *, guarded=False, s=0.0, t=0.0, u=0.0):
     return out if rows(name, x.dtype, items, _BLOCK, x, g, out, **options) else None
 
 
+def step_of_each(name, x, g, out, **options):
+    """A call of an elementwise kernel that can become a part of a generated one."""
+    sizes = -(-x.size // _BLOCK), _BLOCK
+    return step_of_rows([2], name, x.dtype, *sizes, x, g, out, n=x.size, **options)
+
+
 def is_reported(errors):
     """Whether NumPy would warn or raise for these errors, or has to compute the result itself."""
     if errors & _OTHERS:

@@ -8,8 +8,9 @@ import math
 
 import numpy as np
 
+from ...backends.declarations import declare
 from ...backends.dtypes import float32, float64
-from ...backends.native.base import each, is_expected
+from ...backends.native.base import each, is_expected, step_of_each
 from ...backends.numpy.namespace import xp
 from ...backends.numpy.threads import divided
 from ...ops.activations import _GELU_CUBIC as CUBIC
@@ -30,6 +31,9 @@ _COEFFICIENTS = (
     0.139621306844063,
 )  # fmt: skip
 _DENSITY_AT_0 = 1 / math.sqrt(2 * math.pi)
+# What kernels take besides `largest_exponent`.
+_NUMBERS: dict[str, tuple] = {"gelu": (), "gelu_vjp": (_DENSITY_AT_0,)}
+_NUMBERS |= dict.fromkeys(("gelu_tanh", "gelu_tanh_vjp"), (LINEAR, CUBIC))
 _LIMIT = 14.5  # where the distribution function of -x is 0 in float32
 
 
@@ -113,9 +117,20 @@ def _covers(x, approximate):
     return approximate == "none" and x.dtype == float32 and x.size >= 1024 and are_alike(x)
 
 
+def _steps(x, approximate="none", *, out, g=None):
+    """The call of a kernel in the place of the twin."""
+    is_tanh = approximate == "tanh"
+    arrays = x, out, *([] if g is None else [g])
+    if not (_covers(x, "none") or (is_tanh and x.size >= _FEW)) or not are_alike(*arrays):
+        return None
+    name = f"gelu{'_tanh' * is_tanh}{'_vjp' * (g is not None)}"
+    numbers = (*_NUMBERS[name], _LARGEST[x.dtype])
+    return [step_of_each(name, x, g, out, **dict(zip("stu", numbers, strict=False)))]
+
+
 def _gelu(xp, x, approximate="none"):
     if approximate == "tanh":
-        return _result("gelu_tanh", x, None, False, LINEAR, CUBIC)
+        return _result("gelu_tanh", x, None, False, *_NUMBERS["gelu_tanh"])
     if not _covers(x, approximate):
         return NotImplemented
     found = _result("gelu", x)
@@ -124,11 +139,13 @@ def _gelu(xp, x, approximate="none"):
 
 def _gelu_vjp(xp, g, x, approximate):
     if approximate == "tanh":
-        return _result("gelu_tanh_vjp", x, g, False, LINEAR, CUBIC)
+        return _result("gelu_tanh_vjp", x, g, False, *_NUMBERS["gelu_tanh_vjp"])
     if not (_covers(x, approximate) and g.dtype == float32 and g.shape == x.shape):
         return NotImplemented
-    found = _result("gelu_vjp", x, g, False, _DENSITY_AT_0)
+    found = _result("gelu_vjp", x, g, False, *_NUMBERS["gelu_vjp"])
     return _gelu_vjp_by_numpy(np.ascontiguousarray(g), x) if found is NotImplemented else found
 
 
+declare(_gelu, steps=_steps)
+declare(_gelu_vjp, steps=lambda g, x, approximate, *, out: _steps(x, approximate, out=out, g=g))
 gelu.twin("numpy", _gelu, x=_gelu_vjp)

@@ -19,13 +19,24 @@ from .common import are_alike, or_definition
 FEW = 1024  # elements: for fewer the definitions, whose calls a program can divide
 
 
+def _covers_rows(axis, x, *others):
+    return x.size >= FEW and axis in (-1, x.ndim - 1) and are_alike(x, *others)
+
+
 def _of_rows(name, axis, *arrays):
     """Have a kernel compute a function of rows along the last axis."""
     x = arrays[-1]
-    if not (x.size >= FEW and axis in (-1, x.ndim - 1) and are_alike(*arrays)):
+    if not _covers_rows(axis, *arrays):
         return NotImplemented
     n, out = x.shape[-1], np.empty(x.shape, x.dtype)
     return out if rows(name, x.dtype, x.size // n, n, *arrays, out) else None
+
+
+def _steps_of_rows(name, axis, *arrays):
+    x, n = arrays[0], arrays[0].shape[-1]
+    if not _covers_rows(axis, *arrays):
+        return None
+    return [step_of_rows([len(arrays) - 1], name, x.dtype, x.size // n, n, *arrays)]
 
 
 def _define_twin(call):
@@ -39,6 +50,8 @@ def _define_twin(call):
     def rule(xp, g, out, axis):
         return _of_rows(f"{name}_vjp", axis, g, out)
 
+    declare(forward, steps=lambda x, axis=-1, *, out: _steps_of_rows(name, axis, x, out))
+    declare(rule, steps=lambda g, y, axis, *, out: _steps_of_rows(f"{name}_vjp", axis, g, y, out))
     call.twin("numpy", forward, x=rule)
 
 

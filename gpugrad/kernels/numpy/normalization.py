@@ -3,12 +3,15 @@
 They have the bits of the definitions, which run where the library of kernels is not there yet.
 """
 
+from functools import partial
 from math import prod
 
 import numpy as np
 
+from ...backends.declarations import declare
 from ...backends.dtypes import float32, float64
-from ...backends.native.base import is_expected, rows
+from ...backends.native.base import is_expected, rows, step_of_rows
+from ...backends.numpy.namespace import xp
 from ...ops import normalization as ops
 from .common import or_definition
 
@@ -34,44 +37,75 @@ def _covers(x, ndim, *parameters):
     return 1 <= ndim <= x.ndim and _are_covered(x, *[(p, shape) for p in parameters])
 
 
-def _normalized(xp, x, weight, bias, ndim, eps, centered):
-    if not _covers(x, ndim, weight, bias):
-        return NotImplemented
-    n, eps = prod(x.shape[x.ndim - ndim :]), ops._rms_eps(xp, x, eps)
-    out = np.empty(x.shape, x.dtype)
-    done = rows("layer_norm", x.dtype, x.size // n, n, x, weight, bias, out, n=centered, s=eps)
-    return out if done else None
+def _row_of(x, ndim):
+    return prod(x.shape[x.ndim - ndim :])
 
 
-def _cotangents(xp, g, x, weight, wanted, ndim, eps, centered):
-    is_covered = _covers(x, ndim, weight) and _covers(g, ndim)
-    if not is_covered or (g.shape, g.dtype) != (x.shape, x.dtype):
-        return NotImplemented
-    last = x.shape[x.ndim - ndim :]
-    n = prod(last)
+def _normalized(x, weight, bias, ndim, eps, centered, out):
+    """The arguments of `rows`."""
+    n, options = _row_of(x, ndim), {"n": centered, "s": ops._rms_eps(xp, x, eps)}
+    return ("layer_norm", x.dtype, x.size // n, n, x, weight, bias, out), options
+
+
+def _cotangents(g, x, weight, ndim, eps, centered, to_x, has_sums):
+    """The arguments of `rows`, of which the last array is None or the sums of blocks of rows."""
+    n = _row_of(x, ndim)
     number = x.size // n
     blocks = -(-number // ops.BLOCK)
-    to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
-    # The definition adds up a block's rows first only where there are several.
-    sums = np.empty((blocks, 2, n), x.dtype) if any(wanted[1:]) else None
+    sums = np.empty((blocks, 2, n), x.dtype) if has_sums else None
     options = {"cost": ops.BLOCK * n, "n": centered, "m": number, "s": ops._rms_eps(xp, x, eps)}
-    if not rows("layer_norm_vjp", x.dtype, blocks, n, g, x, weight, to_x, sums, **options):
-        return None
-    if sums is None:
-        return to_x, *[None] * (len(wanted) - 1)
-    totals = xp.sum(sums, axis=0).reshape(2, *last)
-    return to_x, *[y if w else None for y, w in zip(totals, wanted[1:], strict=False)]
+    return ("layer_norm_vjp", x.dtype, blocks, n, g, x, weight, to_x, sums), options
 
 
 def _define_twins(call, centered):
+    default = call.op.static_defaults["eps"]
+
     @or_definition(call)
-    def forward(xp, x, weight=None, bias=None, /, *, ndim=1, eps=call.op.static_defaults["eps"]):
-        return _normalized(xp, x, weight, bias, ndim, eps, centered)
+    def forward(xp, x, weight=None, bias=None, /, *, ndim=1, eps=default):
+        if not _covers(x, ndim, weight, bias):
+            return NotImplemented
+        out = np.empty(x.shape, x.dtype)
+        args, options = _normalized(x, weight, bias, ndim, eps, centered, out)
+        return out if rows(*args, **options) else None
 
     @or_definition(call, "joint")
     def joint(xp, g, x, weight, wanted, ndim, eps):
-        return _cotangents(xp, g, x, weight, wanted, ndim, eps, centered)
+        is_covered = _covers(x, ndim, weight) and _covers(g, ndim)
+        if not is_covered or (g.shape, g.dtype) != (x.shape, x.dtype):
+            return NotImplemented
+        to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
+        # The definition adds up a block's rows first only where there are several.
+        has_sums = any(wanted[1:])
+        args, options = _cotangents(g, x, weight, ndim, eps, centered, to_x, has_sums)
+        if not rows(*args, **options):
+            return None
+        if not has_sums:
+            return to_x, *[None] * (len(wanted) - 1)
+        totals = xp.sum(args[-1], axis=0).reshape(2, *x.shape[x.ndim - ndim :])
+        return to_x, *[y if w else None for y, w in zip(totals, wanted[1:], strict=False)]
 
+    def steps(x, weight=None, bias=None, *, ndim=1, eps=default, out):
+        if not _covers(x, ndim, weight, bias):
+            return None
+        args, options = _normalized(x, weight, bias, ndim, eps, centered, out)
+        return [step_of_rows([3], *args, **options)]
+
+    def steps_of_joint(g, x, weight, wanted, ndim, eps, *, out):
+        if not (_covers(x, ndim, weight) and _covers(g, ndim)) or g.dtype != x.dtype:
+            return None
+        to_x, *totals = out
+        args, options = _cotangents(g, x, weight, ndim, eps, centered, to_x, any(wanted[1:]))
+        written = [k for k in (3, 4) if args[4 + k] is not None]
+        found, sums = [step_of_rows(written, *args, **options)], args[-1]
+        if sums is not None:
+            total = np.empty(sums.shape[1:], x.dtype)
+            found.append(partial(np.add.reduce, sums, 0, None, total, False))
+            pairs = [(y, row) for y, row in zip(totals, total, strict=False) if y is not None]
+            found += [partial(np.copyto, y, row.reshape(y.shape)) for y, row in pairs]
+        return found
+
+    declare(forward, steps=steps)
+    declare(joint, steps=steps_of_joint)
     call.twin("numpy", forward, joint=joint)
 
 
