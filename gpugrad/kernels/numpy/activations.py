@@ -17,7 +17,7 @@ from ...ops.activations import _GELU_CUBIC as CUBIC
 from ...ops.activations import _GELU_LINEAR as LINEAR
 from ...ops.activations import elu, gelu, hardswish, leaky_relu, mish, silu, softplus
 from ...ops.neural import largest_exponent, relu, sigmoid
-from .common import are_alike
+from .common import are_alike, in_c_order
 
 _FEW = 2048  # elements: for fewer, the definitions take no longer
 _LARGEST = {dtype: largest_exponent(np, dtype) for dtype in (float32, float64)}
@@ -118,14 +118,14 @@ def _covers(x, approximate):
 
 
 def _steps(x, approximate="none", *, out, g=None):
-    """The call of a kernel in the place of the twin."""
-    is_tanh = approximate == "tanh"
+    """The calls of a kernel in the place of the twin."""
+    is_tanh, (g, calls) = approximate == "tanh", in_c_order(g)
     arrays = x, out, *([] if g is None else [g])
     if not (_covers(x, "none") or (is_tanh and x.size >= _FEW)) or not are_alike(*arrays):
         return None
     name = f"gelu{'_tanh' * is_tanh}{'_vjp' * (g is not None)}"
     numbers = (*_NUMBERS[name], _LARGEST[x.dtype])
-    return [step_of_each(name, x, g, out, **dict(zip("stu", numbers, strict=False)))]
+    return [*calls, step_of_each(name, x, g, out, **dict(zip("stu", numbers, strict=False)))]
 
 
 def _gelu(xp, x, approximate="none"):

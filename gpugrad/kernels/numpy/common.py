@@ -1,9 +1,13 @@
 """A check of arrays, and twins that call the definition where a kernel is missing."""
 
+from functools import partial
+
 import numpy as np
 
+from ...backends.declarations import declare
 from ...backends.dtypes import float32, float64
-from ...backends.native.base import is_expected
+from ...backends.native.base import is_expected, rows, step_of_rows
+from ...backends.numpy.namespace import xp
 
 
 def are_alike(x, *others):
@@ -41,6 +45,43 @@ class TwinOrDefinition:
         return self.definition(xp, *args, **static) if found is None else found
 
 
-def or_definition(call, target=None):
-    """A decorator that makes a function a `TwinOrDefinition`."""
-    return lambda twin: TwinOrDefinition(call, target, twin)
+def or_definition(call, target=None, in_kernels=True):
+    """A decorator that makes a function a `TwinOrDefinition`.
+
+    in_kernels: whether it also takes ``into``, the arrays of its results, some of which may be None
+        if it has several. It then returns calls that fill them, for kernels of programs.
+    """
+
+    def decorated(twin):
+        def steps(x, *args, out, **static):
+            x, before = in_c_order(x)
+            found = twin(xp, x, *args, **static, into=out)
+            return None if found is NotImplemented else before + found
+
+        found = TwinOrDefinition(call, target, twin)
+        return declare(found, steps=steps) if in_kernels else found
+
+    return decorated
+
+
+def in_c_order(x):
+    """An array in C order with the elements of ``x``, and a list of the call that copies them."""
+    if type(x) is not np.ndarray or x.flags.c_contiguous:
+        return x, []
+    copy = np.empty(x.shape, x.dtype)
+    return copy, [partial(np.copyto, copy, x)]
+
+
+def by_rows(into, written, *args, **options):
+    """Whether a kernel of rows has filled its arrays; if ``into`` is not None, a list of its call.
+
+    written: see `step_of_rows`.
+    """
+    if into is None:
+        return rows(*args, **options)
+    return [step_of_rows(written, *args, **options)]
+
+
+def results_of(found, results):
+    """What a twin returns after `by_rows`."""
+    return found if type(found) is list else results if found else None

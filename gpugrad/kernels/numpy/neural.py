@@ -14,44 +14,32 @@ from ...backends.dtypes import float32, float64
 from ...backends.native.base import is_expected, rows, step_of_rows
 from ...backends.numpy.namespace import check_labels, xp
 from ...ops.neural import cross_entropy, log_softmax, nll, softmax
-from .common import are_alike, or_definition
+from .common import are_alike, by_rows, or_definition, results_of
 
 FEW = 1024  # elements: for fewer the definitions, whose calls a program can divide
 
 
-def _covers_rows(axis, x, *others):
-    return x.size >= FEW and axis in (-1, x.ndim - 1) and are_alike(x, *others)
-
-
-def _of_rows(name, axis, *arrays):
+def _of_rows(name, axis, *arrays, into=None):
     """Have a kernel compute a function of rows along the last axis."""
     x = arrays[-1]
-    if not _covers_rows(axis, *arrays):
+    if not (x.size >= FEW and axis in (-1, x.ndim - 1) and are_alike(*arrays)):
         return NotImplemented
-    n, out = x.shape[-1], np.empty(x.shape, x.dtype)
-    return out if rows(name, x.dtype, x.size // n, n, *arrays, out) else None
-
-
-def _steps_of_rows(name, axis, *arrays):
-    x, n = arrays[0], arrays[0].shape[-1]
-    if not _covers_rows(axis, *arrays):
-        return None
-    return [step_of_rows([len(arrays) - 1], name, x.dtype, x.size // n, n, *arrays)]
+    n, out = x.shape[-1], np.empty(x.shape, x.dtype) if into is None else into
+    args = name, x.dtype, x.size // n, n, *arrays, out
+    return results_of(by_rows(into, [len(arrays)], *args), out)
 
 
 def _define_twin(call):
     name = call.op.name
 
     @or_definition(call)
-    def forward(xp, x, /, axis=-1):
-        return _of_rows(name, axis, x)
+    def forward(xp, x, /, axis=-1, into=None):
+        return _of_rows(name, axis, x, into=into)
 
     @or_definition(call, "x")
-    def rule(xp, g, out, axis):
-        return _of_rows(f"{name}_vjp", axis, g, out)
+    def rule(xp, g, out, axis, into=None):
+        return _of_rows(f"{name}_vjp", axis, g, out, into=into)
 
-    declare(forward, steps=lambda x, axis=-1, *, out: _steps_of_rows(name, axis, x, out))
-    declare(rule, steps=lambda g, y, axis, *, out: _steps_of_rows(f"{name}_vjp", axis, g, y, out))
     call.twin("numpy", forward, x=rule)
 
 

@@ -187,11 +187,11 @@ def _kept(kind, out):
 def _define_twins(call, kind):
     names = kept_names(call.op.joint)
 
-    @or_definition(call)
+    @or_definition(call, in_kernels=False)
     def forward(xp, *inputs, reverse, nonlinearity=kind):
         return _forward(xp, nonlinearity, reverse, *inputs)
 
-    @or_definition(call, "joint")
+    @or_definition(call, "joint", in_kernels=False)
     def joint(xp, g, *saved):
         given = {"c0": None, **dict(zip(names, saved, strict=True))}
         return _back(xp, given.pop("nonlinearity", kind), g, **given)
