@@ -170,9 +170,10 @@ NUMPY_ALONE = """
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-x, y = np.ones((2, 35, 300), np.float32)
 with threadpool_limits(1):
-    x @ y.T
+    for rows in range(1, 40):
+        x, y = np.ones((2, rows, 512), np.float32)
+        x @ y.T
 """
 
 
