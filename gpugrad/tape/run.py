@@ -153,7 +153,7 @@ class Program(Steps):
         tensors = self.tape.tensors
         rows = [(x, *row, x.array if is_pinned else None) for x, *row, is_pinned in tensors]
         states = [(s, s.values, group[0]) for group in self.tape.same_counts for s in group]
-        self._tensor_rows, self._quick = (rows, states), None
+        self._tensor_rows = rows, states
 
     def _with_replaced(self, leaves):
         """The leaves of the arguments, and the tensors that the function replaces, if it can."""
@@ -217,7 +217,7 @@ class Program(Steps):
     def bind(self):
         """Bind the calls to the arrays that state has now."""
         # So that the program fits no call if Ctrl-C interrupts this.
-        self._quick = self._tensor_rows = None
+        self._tensor_rows = self._quick = None
         self._reset(len(self.tape.leaves))
         self._bind_inputs()
         self._bind_numbers()

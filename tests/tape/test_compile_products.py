@@ -7,6 +7,7 @@ operands must lie in one memory where they do so without `compile`, and nowhere 
 import os
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -165,6 +166,16 @@ for name in tests.WITH_GRAPHS:
     tests.test_gradients_after_the_program(name)
 """
 
+NUMPY_ALONE = """
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+with threadpool_limits(1):
+    for rows in range(1, 40):
+        x, y = np.ones((2, rows, 512), np.float32)
+        x @ y.T
+"""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernels, feature", [
@@ -179,6 +190,8 @@ def test_products_with_other_kernels(kernels, feature):
     if not np._core._multiarray_umath.__cpu_features__.get(feature):
         pytest.skip(f"the processor has no {feature}")
     environment = {"OPENBLAS_CORETYPE": kernels, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", SOURCE]
-    done = subprocess.run(command, env=os.environ | environment, stderr=subprocess.PIPE, text=True)
+    run = partial(subprocess.run, env=os.environ | environment, stderr=subprocess.PIPE, text=True)
+    if run([sys.executable, "-c", NUMPY_ALONE]).returncode:  # as NumPy 2.5.5 does for Prescott
+        pytest.skip("OpenBLAS itself crashes with these kernels")
+    done = run([sys.executable, "-c", SOURCE])
     assert not done.returncode, done.stderr
