@@ -6,7 +6,7 @@ import numpy as np
 
 from ...backends.declarations import declare
 from ...backends.dtypes import float32, float64
-from ...backends.native.base import is_expected, rows, step_of_rows
+from ...backends.native.base import is_expected
 from ...backends.numpy.namespace import xp
 
 
@@ -70,18 +70,3 @@ def in_c_order(x):
         return x, []
     copy = np.empty(x.shape, x.dtype)
     return copy, [partial(np.copyto, copy, x)]
-
-
-def by_rows(into, written, *args, **options):
-    """Whether a kernel of rows has filled its arrays; if ``into`` is not None, a list of its call.
-
-    written: see `step_of_rows`.
-    """
-    if into is None:
-        return rows(*args, **options)
-    return [step_of_rows(written, *args, **options)]
-
-
-def results_of(found, results):
-    """What a twin returns after `by_rows`."""
-    return found if type(found) is list else results if found else None

@@ -14,7 +14,7 @@ from ...backends.dtypes import float32, float64
 from ...backends.native.base import is_expected, rows, step_of_rows
 from ...backends.numpy.namespace import check_labels, xp
 from ...ops.neural import cross_entropy, log_softmax, nll, softmax
-from .common import are_alike, by_rows, or_definition, results_of
+from .common import are_alike, or_definition
 
 FEW = 1024  # elements: for fewer the definitions, whose calls a program can divide
 
@@ -24,9 +24,11 @@ def _of_rows(name, axis, *arrays, into=None):
     x = arrays[-1]
     if not (x.size >= FEW and axis in (-1, x.ndim - 1) and are_alike(*arrays)):
         return NotImplemented
-    n, out = x.shape[-1], np.empty(x.shape, x.dtype) if into is None else into
-    args = name, x.dtype, x.size // n, n, *arrays, out
-    return results_of(by_rows(into, [len(arrays)], *args), out)
+    n = x.shape[-1]
+    if into is not None:
+        return [step_of_rows([len(arrays)], name, x.dtype, x.size // n, n, *arrays, into)]
+    out = np.empty(x.shape, x.dtype)
+    return out if rows(name, x.dtype, x.size // n, n, *arrays, out) else None
 
 
 def _define_twin(call):

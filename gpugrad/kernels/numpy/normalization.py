@@ -9,9 +9,9 @@ from math import prod
 import numpy as np
 
 from ...backends.dtypes import float32, float64
-from ...backends.native.base import is_expected, rows
+from ...backends.native.base import is_expected, rows, step_of_rows
 from ...ops import normalization as ops
-from .common import by_rows, or_definition, results_of
+from .common import or_definition
 
 _FEW = 1024  # elements: for fewer the definitions, whose calls a program can divide
 _STRIP = 64  # columns of a matrix that are one piece
@@ -35,10 +35,10 @@ def _covers(x, ndim, *parameters):
     return 1 <= ndim <= x.ndim and _are_covered(x, *[(p, shape) for p in parameters])
 
 
-def _by_rows(into, name, items, length, *arrays, **options):
-    """`by_rows` for a kernel whose first three arrays are inputs."""
-    written = [k for k in range(3, len(arrays)) if arrays[k] is not None]
-    return by_rows(into, written, name, arrays[0].dtype, items, length, *arrays, **options)
+def _step(*args, **options):
+    """A list of the call of a kernel of rows, whose first three arrays are inputs."""
+    written = [k for k in range(3, len(args) - 4) if args[k + 4] is not None]
+    return [step_of_rows(written, *args, **options)]
 
 
 def _copies(arrays, outs):
@@ -54,13 +54,10 @@ def _define_twins(call, centered):
     def forward(xp, x, weight=None, bias=None, /, *, ndim=1, eps=default, into=None):
         if not _covers(x, ndim, weight, bias):
             return NotImplemented
-        n, out = (
-            prod(x.shape[x.ndim - ndim :]),
-            np.empty(x.shape, x.dtype) if into is None else into,
-        )
-        options = {"n": centered, "s": ops._rms_eps(xp, x, eps)}
-        found = _by_rows(into, "layer_norm", x.size // n, n, x, weight, bias, out, **options)
-        return results_of(found, out)
+        n, eps = prod(x.shape[x.ndim - ndim :]), ops._rms_eps(xp, x, eps)
+        out, call = (np.empty(x.shape, x.dtype), rows) if into is None else (into, _step)
+        found = call("layer_norm", x.dtype, x.size // n, n, x, weight, bias, out, n=centered, s=eps)
+        return found if call is _step else out if found else None
 
     @or_definition(call, "joint")
     def joint(xp, g, x, weight, wanted, ndim, eps, into=None):
@@ -71,19 +68,23 @@ def _define_twins(call, centered):
         n = prod(last)
         number = x.size // n
         blocks = -(-number // ops.BLOCK)
-        to_x, *others = into or (np.empty(x.shape, x.dtype) if wanted[0] else None,)
         # The definition adds up a block's rows first only where there are several.
         sums = np.empty((blocks, 2, n), x.dtype) if any(wanted[1:]) else None
         options = {"cost": ops.BLOCK * n, "n": centered, "m": number, "s": ops._rms_eps(xp, x, eps)}
-        found = _by_rows(into, "layer_norm_vjp", blocks, n, g, x, weight, to_x, sums, **options)
-        if not found:
+        args = "layer_norm_vjp", x.dtype, blocks, n, g, x, weight
+        if into is not None:
+            to_x, *others = into
+            found = _step(*args, to_x, sums, **options)
+            if sums is not None:
+                totals = np.empty((2, n), x.dtype)
+                found.append(partial(np.add.reduce, sums, 0, None, totals, False))
+                found += _copies(totals, others)
+            return found
+        to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
+        if not rows(*args, to_x, sums, **options):
             return None
         if sums is None:
-            return results_of(found, (to_x, *[None] * (len(wanted) - 1)))
-        if into:
-            totals = np.empty((2, n), x.dtype)
-            found.append(partial(np.add.reduce, sums, 0, None, totals, False))
-            return found + _copies(totals, others)
+            return to_x, *[None] * (len(wanted) - 1)
         totals = xp.sum(sums, axis=0).reshape(2, *last)
         return to_x, *[y if w else None for y, w in zip(totals, wanted[1:], strict=False)]
 
@@ -107,29 +108,32 @@ def _group_norm(xp, x, weight=None, bias=None, /, *, groups, eps=1e-5, into=None
     ops._check_channels(x.shape, weight, bias, groups)
     if not _covers_channels(x, None, weight, bias):
         return NotImplemented
-    out = np.empty(x.shape, x.dtype) if into is None else into
-    return results_of(_by_group(into, "group_norm", x, groups, eps, x, weight, bias, out), out)
+    out, call = (np.empty(x.shape, x.dtype), rows) if into is None else (into, _step)
+    found = _by_group(call, "group_norm", x, groups, eps, x, weight, bias, out)
+    return found if call is _step else out if found else None
 
 
 @or_definition(ops.group_norm, "joint")
 def _group_norm_vjp(xp, g, x, weight, wanted, groups, eps, into=None):
     if not _covers_channels(x, g, weight):
         return NotImplemented
-    to_x, *others = into or (np.empty(x.shape, x.dtype) if wanted[0] else None,)
     sums = np.empty((2, *x.shape[:2]), x.dtype)
-    found = _by_group(into, "group_norm_vjp", x, groups, eps, g, x, weight, to_x, sums)
-    if into:
+    args = "group_norm_vjp", x, groups, eps, g, x, weight
+    if into is not None:
+        to_x, *others = into
         pairs = [(y, out) for y, out in zip(sums, others, strict=True) if out is not None]
-        return found + [partial(np.add.reduce, y, 0, None, out, False) for y, out in pairs]
-    if not found:
+        more = [partial(np.add.reduce, y, 0, None, out, False) for y, out in pairs]
+        return _by_group(_step, *args, to_x, sums) + more
+    to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
+    if not _by_group(rows, *args, to_x, sums):
         return None
     return to_x, *[xp.sum(y, axis=0) if w else None for y, w in zip(sums, wanted[1:], strict=True)]
 
 
-def _by_group(into, name, x, groups, eps, *arrays):
+def _by_group(call, name, x, groups, eps, *arrays):
     number = len(x) * groups
     options = {"n": 1, "m": groups, "s": eps, "t": prod(x.shape[2:])}
-    return _by_rows(into, name, number, x.size // number, *arrays, **options)
+    return call(name, x.dtype, number, x.size // number, *arrays, **options)
 
 
 @or_definition(ops.batch_norm)
@@ -137,10 +141,12 @@ def _batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5, into=None):
     ops._check_channels(x.shape, weight, bias)
     if x.shape[1] < 2 or not _covers_channels(x, None, weight, bias):
         return NotImplemented
-    out, *others = into or (np.empty(x.shape, x.dtype),)
     statistics = np.empty((2, x.shape[1]), x.dtype)
-    found = _by_channel(into, "batch_norm", "", x, eps, x, weight, bias, out, statistics)
-    return found + _copies(statistics, others) if into else results_of(found, (out, *statistics))
+    args = "batch_norm", "", x, eps, x, weight, bias
+    if into is not None:
+        return _by_channel(_step, *args, into[0], statistics) + _copies(statistics, into[1:])
+    out = np.empty(x.shape, x.dtype)
+    return (out, *statistics) if _by_channel(rows, *args, out, statistics) else None
 
 
 @or_definition(ops.batch_norm, "joint")
@@ -149,18 +155,20 @@ def _batch_norm_vjp(xp, g, x, weight, wanted, eps, into=None):
     is_known = g is not None and g_mean is g_var is None and x.shape[1] > 1
     if not is_known or not _covers_channels(x, g, weight):
         return NotImplemented
-    to_x, *others = into or (np.empty(x.shape, x.dtype) if wanted[0] else None,)
     sums = np.empty((2, x.shape[1]), x.dtype)
-    found = _by_channel(into, "batch_norm", "_vjp", x, eps, g, x, weight, to_x, sums)
-    return found + _copies(sums, others) if into else results_of(found, (to_x, *sums))
+    args = "batch_norm", "_vjp", x, eps, g, x, weight
+    if into is not None:
+        return _by_channel(_step, *args, into[0], sums) + _copies(sums, into[1:])
+    to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
+    return (to_x, *sums) if _by_channel(rows, *args, to_x, sums) else None
 
 
-def _by_channel(into, name, of, x, eps, *arrays):
+def _by_channel(call, name, of, x, eps, *arrays):
     n, channels, *rest = x.shape
     length, number, options = prod(rest), channels, {"n": n, "m": channels, "s": eps}
     if length == 1:
         name, number, length = f"{name}_columns", -(-channels // _STRIP), _STRIP
-    return _by_rows(into, name + of, number, length, *arrays, cost=n * length, **options)
+    return call(name + of, x.dtype, number, length, *arrays, cost=n * length, **options)
 
 
 ops.group_norm.twin("numpy", _group_norm, joint=_group_norm_vjp)
@@ -182,7 +190,7 @@ def _by_statistics_vjp(xp, g, x, mean, var, weight, wanted, eps):
     if not (is_expected() and is_known and _covers_channels(x, g, mean, var, weight)):
         return NotImplemented
     sums = np.empty((2, x.shape[1]), x.dtype)
-    if not _by_channel(None, "sums_of_channels", "", x, eps, g, x, mean, sums):
+    if not _by_channel(rows, "sums_of_channels", "", x, eps, g, x, mean, sums):
         return NotImplemented
     return ops._by_sums(xp, g, var, weight, wanted, eps, *sums)
 
