@@ -49,9 +49,12 @@ static int is_among(void *x, const int64_t *list) {
 // A layout is a dtype, the lengths of all axes, and their steps.
 static int has_layout(void *x, const int64_t *layout) {
     const int64_t n = (*layout - 1) / 2;
-    return TYPE_OF(x) == python.arrays && ARRAY_OF(x)->axes == n &&
-           (int64_t)ARRAY_OF(x)->dtype == layout[1] && !memcmp(ARRAY_OF(x)->lengths, layout + 2, 8 * n) &&
-           !memcmp(ARRAY_OF(x)->steps, layout + 2 + n, 8 * n);
+    if (TYPE_OF(x) != python.arrays || ARRAY_OF(x)->axes != n ||
+        (int64_t)ARRAY_OF(x)->dtype != layout[1])
+        return 0;
+    // Without axes there are no arrays of lengths and steps.
+    return !n || (!memcmp(ARRAY_OF(x)->lengths, layout + 2, 8 * n) &&
+                  !memcmp(ARRAY_OF(x)->steps, layout + 2 + n, 8 * n));
 }
 
 // Whether an array lies in none of the arrays whose elements begin at these addresses.
