@@ -347,6 +347,7 @@ def test_other_orders_in_memory_have_the_same_bits_without_the_library():
 ROWS = {
     "softmax": (lambda x: gg.softmax(x, axis=-1), [()]),
     "log_softmax": (lambda x: gg.log_softmax(x, axis=1), [()]),
+    "softmax of columns": (lambda x: gg.softmax(x, axis=0), [()]),
     "gelu": (gg.gelu, [()]),
     "gelu tanh": (lambda x: gg.gelu(x, approximate="tanh"), [()]),
     "layer_norm": (gg.layer_norm, [(), (60,), (60,)]),
