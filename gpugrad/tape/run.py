@@ -16,7 +16,7 @@ from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import next_order, writes
-from ..backends.native.base import is_done, wait
+from ..backends.native import base
 from ..backends.native.objects import comparison
 from .cells import (
     ABSENT,
@@ -112,7 +112,7 @@ class Program(Steps):
                 has_kernels = self.native is not None and not self._undo
                 self.segments = segments(self, self.native) if has_kernels else []
                 self._drop_stand_ins()
-            elif is_done() and all(segment.kernel.build.is_done for segment in self.segments):
+            elif base.is_done("pool") and all(segment.kernel.is_done for segment in self.segments):
                 self._until_kernels = 0
                 if self.segments:
                     install(self, self.segments)
@@ -142,9 +142,9 @@ class Program(Steps):
         with self._lock:
             while self._until_kernels:
                 self._prepare_kernels()
-                wait()
+                base.wait("pool")
                 for segment in self.segments or ():
-                    segment.kernel.build.wait()
+                    segment.kernel.wait()
 
     # What a run checks and looks up before the first call
 

@@ -179,7 +179,7 @@ int64_t NAME(gg_attention)(const int64_t *numbers, double scale, double rate, do
     memcpy(&a, numbers, offsetof(Attention, scale));
     for (int i = 0; i < OPERANDS; i++)
         if (a.operands[i].data) a.operands[i].data = *(char **)a.operands[i].data;
-    run_by(number, NAME(attend_piece), &a, first, pieces);
+    pool.run_by(number, NAME(attend_piece), &a, first, pieces);
     return a.errors;
 }
 

@@ -1,7 +1,8 @@
-"""The library of fixed kernels: rows of arrays, elementwise functions, and threads for both.
+"""The libraries of fixed kernels: rows of arrays, elementwise functions, layers, and threads.
 
 Every kernel has the bits of the functions of NumPy that would otherwise be called, and calls the
-inner loops of some of them. So it does not matter when the library is compiled.
+inner loops of some of them. So it does not matter when a library is compiled. Each is compiled when
+it is first asked for, so that nobody waits for kernels that the program does not use.
 """
 
 import ctypes
@@ -15,9 +16,20 @@ import numpy as np
 from ..dtypes import float32, float64
 from ..registry import on_change
 
-_FILES = (
-    "pool.c objects.c prelude.h rows.c recurrent.c products.h attention.c convolution.c".split()
-)
+# By library, its files and the functions by whose names it is found. The others than "pool" are for
+# one type of numbers, float or double.
+_FILES = {
+    "pool": ("common.h", "pool.c", "objects.c"),
+    "rows": ("common.h", "prelude.h", "rows.c"),
+    "layers": (
+        "common.h", "prelude.h", "rows.c", "recurrent.c", "products.h", "attention.c",
+        "convolution.c",
+    ),
+}  # fmt: skip
+_FUNCTIONS = {
+    "rows": {"gg_rows", "gg_sum"}, "layers": {"gg_recurrent", "gg_attention", "gg_convolve"},
+}  # fmt: skip
+ALL = "pool", "rows_f", "rows_d", "layers_f", "layers_d"
 _LOOPS = np.exp, np.log, np.tanh, np.expm1, np.log1p, np.maximum, np.minimum
 _HEADER = object.__basicsize__  # bytes of an array object before the pointer to its elements
 _PIECE = 1 << 15  # elements that a thread computes at a time
@@ -26,11 +38,12 @@ _BLOCK = 1 << 10  # elements that an elementwise kernel computes at a time
 _ERRORS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
 _OTHERS = 16 | 32 | 64  # no memory, a nan whose sign is not known, an array that is not aligned
 
-arrivals: list[Callable] = []  # functions to call with the library once it is loaded
+arrivals: list[Callable] = []  # functions to call with the library "pool" once it is loaded
 limits: list[Callable] = []  # functions that return whether there may be several threads now
 LEAST = 1 << 18  # elements of a large array: for fewer, threads gain nothing; see `numpy.large`
 has_large = False  # whether there has been a large array
-_kernels: dict | None = None  # from dtype and name to the function and the kernel's number
+_arrived: set[str] = set()  # the libraries that are in use
+_kernels: dict = {}  # from dtype and name to the function and the kernel's number
 
 
 @cache
@@ -46,13 +59,14 @@ def is_expected():
 
 
 @cache
-def _source():
-    pool, objects, prelude, *kernels = map(text_of, _FILES)
-    both = [
-        "\n".join((f"#define T {t}\n#define NAME(x) x##_{t[0]}", *kernels, "#undef T\n#undef NAME"))
-        for t in ("float", "double")
-    ]
-    return "\n".join((pool, objects, prelude, *both))
+def _source(name):
+    name, _, letter = name.partition("_")
+    lines = [*map(text_of, _FILES[name])]
+    if letter:
+        number = {"f": "float", "d": "double"}[letter]
+        named = f"#define NAME(x) x##_{letter}"
+        lines[2:2] = [f"#define {name.upper()}", f"#define T {number}", named]
+    return "\n".join(lines)
 
 
 def text_of(name):
@@ -62,55 +76,80 @@ def text_of(name):
 
 
 @cache
-def _build():
+def _build(name):
     from .compiler import build
 
-    return build(_source(), "base")
+    return build(_source(name), name, workshop=int(name != "pool"))
 
 
-def base():
-    """The library; None if there is none, or none yet."""
-    global _kernels
+def base(name="pool"):
+    """A library; None if there is none, or none yet."""
     if not is_expected():
         return None
-    library = _build().library
-    if library is not None and _kernels is None:
-        _kernels = _set_up(library)
-        for function in arrivals:
-            function(library)
+    library = _build(name).library
+    if library is not None and name not in _arrived:
+        if name != "pool":
+            if (pool := base()) is None:
+                return None
+            _set_up(library, pool, name)
+        _arrived.add(name)
+        if name == "pool":
+            for function in arrivals:
+                function(library)
     return library
 
 
-def is_done():
-    """Whether the library is there, or cannot be had."""
-    return not is_expected() or _build().is_done
+def library_of(function):
+    """The name of the library that has a function."""
+    name, _, letter = function.rpartition("_")
+    return next((f"{x}_{letter}" for x in _FUNCTIONS if name in _FUNCTIONS[x]), "pool")
 
 
-def wait():
-    """Return `base()` once that does not change any more."""
-    if is_expected():
-        _build().wait()
-    return base()
+def function_of(name):
+    """A function of one of the libraries; None if there is none, or none yet."""
+    return getattr(base(library_of(name)), name, None)
 
 
-def _set_up(library):
-    """Tell the library where NumPy's loops are; returns its kernels, see `_kernels`."""
-    numbers = ctypes.c_int64
+def is_done(*names):
+    """Whether libraries are there, or cannot be had."""
+    return not is_expected() or all(_build(name).is_done for name in names)
+
+
+def wait(*names):
+    """Return `base()` once these libraries, by default all, are there; None if one is not."""
+    if not is_expected():
+        return None
+    builds = [*map(_build, names or ALL)]  # so that all of them are compiled together
+    for build in builds:
+        build.wait()
+    return None if None in [*map(base, names or ALL)] else base()
+
+
+def _set_up(library, pool, name):
+    """Tell a library where its threads and NumPy's loops are, and look at what it has."""
+    letter, numbers = name[-1], ctypes.c_int64
+    names = "gg_run", "gg_run_short", "gg_matmul"  # the last one needs threads
+    told = [address(getattr(pool, x, None)) for x in names]
+    told += [loop_of(np.matmul, char)[0] for char in "fd"]
+    library.gg_set_pool((ctypes.c_void_p * len(told))(*told))
     library.gg_set_loop.argtypes = [numbers, numbers, ctypes.c_void_p, ctypes.c_void_p]
     library.gg_set_zero.argtypes = [ctypes.c_double]
     library.gg_set_zero(zero())
     for number, ufunc in enumerate(_LOOPS):
-        for is_double in (0, 1):
-            library.gg_set_loop(is_double, number, *loop_of(ufunc, "fd"[is_double]))
-    names = ctypes.c_char_p.in_dll(library, "gg_names")
-    names = ctypes.string_at(ctypes.addressof(names)).decode().split()
-    found = {}
-    for dtype, letter in ((float32, "f"), (float64, "d")):
+        library.gg_set_loop(letter == "d", number, *loop_of(ufunc, letter))
+    if name.startswith("rows"):
+        names = ctypes.c_char_p.in_dll(library, "gg_names")
+        names = ctypes.string_at(ctypes.addressof(names)).decode().split()
         function = library[f"gg_rows_{letter}"]
         function.argtypes = [numbers] * 6 + [ctypes.c_double] * 3 + [ctypes.c_void_p] * 5
         function.restype = numbers
-        found |= {(dtype, name): (function, i) for i, name in enumerate(names)}
-    return found
+        dtype = float32 if letter == "f" else float64
+        _kernels.update({(dtype, x): (function, i) for i, x in enumerate(names)})
+
+
+def address(function):
+    """The address of a function in C, 0 for None."""
+    return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value
 
 
 class _Ufunc(ctypes.Structure):
@@ -144,7 +183,7 @@ def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0,
 
     arrays: in C order, or None. cost: elements that an item reads, ``length`` by default.
     """
-    if _kernels is None and base() is None:
+    if (dtype, name) not in _kernels and base(f"rows_{dtype.char}") is None:
         return False
     function, number = _kernels[dtype, name]
     places = [None if x is None else id(x) + _HEADER for x in arrays]
@@ -191,8 +230,8 @@ def step_of_rows(written, *args, **options):
 
 
 def number_of(name):
-    """The number of a kernel of the library, which must be loaded."""
-    return _kernels[float32, name][1]
+    """The number of a kernel in libraries for rows, one of which must be loaded."""
+    return next(number for (_, x), (_, number) in _kernels.items() if x == name)
 
 
 @cache

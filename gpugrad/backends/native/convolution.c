@@ -238,7 +238,7 @@ int64_t NAME(gg_convolve)(const int64_t *numbers, void *const *x, void *const *w
                           int64_t number) {
     Convolution c = {.x = *x, .weight = *weight, .bias = bias ? *bias : NULL, .out = *out};
     memcpy(&c, numbers, offsetof(Convolution, x));
-    run_by(number, NAME(convolve_piece), &c, first, pieces);
+    pool.run_by(number, NAME(convolve_piece), &c, first, pieces);
     return c.errors;
 }
 

@@ -48,16 +48,28 @@ class Kernel:
         self._memory = arena(source.nbytes)
         self._entries = source.table
         self._kept = operations
+        functions = [x for x in source.table if isinstance(x, str) and x.startswith("gg_")]
+        self._libraries = {"pool", *map(base.library_of, functions)}
+        base.is_done(*self._libraries)  # which has them compiled
+
+    @property
+    def is_done(self):
+        """Whether the libraries that it needs are there, or cannot be had."""
+        return self.build.is_done and base.is_done(*self._libraries)
+
+    def wait(self):
+        self.build.wait()
+        base.wait(*self._libraries)
 
     def step(self, registers, calls):
         """A function without arguments that runs it; None if one of its libraries is missing.
 
         calls: functions to call in its place where an array in a register is not aligned.
         """
-        library, found = self.build.library, base.base()
-        if library is None or found is None:
+        library = self.build.library
+        if library is None or None in map(base.base, self._libraries):
             return None
-        addresses = [self._address(x, found) for x in self._entries]
+        addresses = [*map(self._address, self._entries)]
         self._table = (ctypes.c_void_p * len(addresses))(*addresses)
         function = library.gg_kernel
         table = ctypes.c_void_p(ctypes.addressof(self._table))
@@ -74,8 +86,8 @@ class Kernel:
         step.func = function
         return step
 
-    def _address(self, x, library):
-        return address_of(self._memory) if x == "memory" else _entry(x, library)
+    def _address(self, x):
+        return address_of(self._memory) if x == "memory" else _entry(x)
 
 
 class Formula:
@@ -106,10 +118,10 @@ class Formula:
     def __call__(self, arrays, size):
         """Fill the last of the arrays; returns whether it did, without errors to report."""
         library = self.build and self.build.library
-        if library is None or (found := base.base()) is None:
+        if library is None or base.base() is None:
             return False
         if self._addresses is None:
-            entries = [0 if x in ("size", "errors") else _entry(x, found) for x in self._entries]
+            entries = [0 if x in ("size", "errors") else _entry(x) for x in self._entries]
             self._addresses = (ctypes.c_void_p * len(entries))(*entries)
         table = type(self._addresses).from_buffer_copy(self._addresses)
         errors = ctypes.c_int64()
@@ -120,7 +132,7 @@ class Formula:
         return not errors.value or not base.is_reported(errors.value)
 
 
-def _entry(x, library):
+def _entry(x):
     """What an entry of the table of a `Source` points to, or a number."""
     if isinstance(x, int):
         return x
@@ -129,7 +141,7 @@ def _entry(x, library):
     if x == "array":
         return id(np.ndarray)
     if isinstance(x, str):
-        return ctypes.cast(library[x], ctypes.c_void_p).value
+        return base.address(base.function_of(x))
     if x[0] == "number":
         return base.number_of(x[1])
     return base.loop_of(*x[1:])[1] if x[0] == "data" else base.loop_of(*x)[0]

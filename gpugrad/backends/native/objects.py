@@ -44,10 +44,10 @@ class _Method(ctypes.Structure):
 
 @cache
 def _method(library):
-    told = [ctypes.cast(ctypes.pythonapi[name], ctypes.c_void_p).value for name in _FUNCTIONS]
+    told = [base.address(ctypes.pythonapi[name]) for name in _FUNCTIONS]
     told += _HEAD, bytes.__basicsize__ - 1, id(np.ndarray)
     library.gg_set_python((ctypes.c_void_p * len(told))(*told))
-    function = ctypes.cast(library.gg_are_same, ctypes.c_void_p)
+    function = base.address(library.gg_are_same)
     return _Method(b"are_same", function, _NO_ARGUMENTS, None)
 
 

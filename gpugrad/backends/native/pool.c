@@ -38,23 +38,6 @@
 // gg_pieces(number, d) is 4 times the width of the pieces, plus 0 if they are parts of the first
 // leading axis, 1 of the rows, 2 of the columns; or 0 if the product is not divided.
 
-#define _GNU_SOURCE // for the processor on which a thread runs
-
-#include <fenv.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef void gg_work(void *context, int64_t piece);
-typedef void gg_loop(char **args, const intptr_t *lengths, const intptr_t *steps, void *data);
-
-// The errors of floating-point operations since they were cleared, as NumPy numbers them.
-static int64_t float_errors(void) {
-    const int found = fetestexcept(FE_ALL_EXCEPT);
-    return (found & FE_DIVBYZERO ? 1 : 0) | (found & FE_OVERFLOW ? 2 : 0) |
-           (found & FE_UNDERFLOW ? 4 : 0) | (found & FE_INVALID ? 8 : 0);
-}
-
 #ifdef _WIN32 // without threads
 void gg_run(gg_work *work, void *context, int64_t pieces) {
     for (int64_t i = 0; i < pieces; i++) work(context, i);
@@ -235,7 +218,7 @@ void gg_run_short(gg_work *work, void *context, int64_t pieces) {
 }
 
 // By this number of threads, which with 1 is the calling one.
-static void run_by(int64_t number, gg_work *work, void *context, int64_t first, int64_t pieces) {
+void gg_run_by(int64_t number, gg_work *work, void *context, int64_t first, int64_t pieces) {
     if (number > 1)
         run(work, context, first, pieces, 1);
     else

@@ -1,8 +1,18 @@
-// The beginning of the library: what all of its parts share.
+// The beginning of a library of kernels for rows or layers.
 
 #include <math.h>
 #include <stdatomic.h>
 #include <stddef.h>
+
+// The threads of pool.c, and NumPy's loops of products, for float and double.
+static struct {
+    void (*run)(gg_work *, void *, int64_t), (*run_short)(gg_work *, void *, int64_t);
+    void (*run_by)(int64_t, gg_work *, void *, int64_t, int64_t);
+    int64_t (*matmul)(int64_t, const int64_t *, const void *, const void *, void *);
+    gg_loop *products[2];
+} pool;
+
+void gg_set_pool(const void *told) { memcpy(&pool, told, sizeof pool); }
 
 // NumPy's own inner loops, whose bits nothing else has: arrays, lengths, strides in bytes, data.
 typedef void (*Loop)(char **arrays, const intptr_t *lengths, const intptr_t *steps, void *data);
@@ -85,8 +95,8 @@ static int64_t run_job(Job *job) {
     if (pieces == 1)
         work_on(job, 0);
     else if (pieces < MANY)
-        gg_run_short(work_on, job, pieces);
+        pool.run_short(work_on, job, pieces);
     else
-        gg_run(work_on, job, pieces);
+        pool.run(work_on, job, pieces);
     return job->errors;
 }

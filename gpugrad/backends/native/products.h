@@ -41,7 +41,7 @@ static T *NAME(multiplied)(int64_t rows, int64_t inner, int64_t columns, Matrix 
     for (int i = 0; i < 6; i++)
         if (lengths[of[i]] == 1) steps[3 + i] = 0; // as NumPy does
     char *args[3] = {x.at, y.at, (char *)out};
-    numpy.loops[sizeof(T) == 8](args, lengths, steps, NULL);
+    pool.products[sizeof(T) == 8](args, lengths, steps, NULL);
     return out;
 }
 #endif

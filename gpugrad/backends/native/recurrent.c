@@ -1,9 +1,9 @@
 // The steps of recurrent layers, with the bits of the definitions in ops/recurrent.py. This text is
-// compiled as rows.c is, after it. A step is a product by NumPy's own loop (`gg_matmul`), and what
+// compiled as rows.c is, after it. A step is a product by NumPy's own loop (`pool.matmul`), and what
 // the elements need besides, in blocks of rows that stay in the cache. No row needs another one, so
 // threads go through all steps with some rows each, and wait for each other once.
 
-#ifndef _WIN32 // where there is no gg_matmul
+#ifndef _WIN32 // where there is no pool.matmul
 #ifndef RNN
 #define RNN(x) ((x) < LSTM)
 enum { TANH_RNN, RELU_RNN, LSTM, GRU };
@@ -255,7 +255,7 @@ static void NAME(multiply)(const NAME(Step) *s) {
     T *products = s->a[PRODUCTS] + s->first * width;
     if (x) {
         x += s->first * width;
-        *s->errors |= gg_matmul(l->is_large ? s->number : 0, d, x, s->a[WEIGHT], products);
+        *s->errors |= pool.matmul(l->is_large ? s->number : 0, d, x, s->a[WEIGHT], products);
         return;
     }
     for (int64_t gate = 0; gate < l->gates; gate++)
@@ -280,7 +280,7 @@ static void NAME(go)(void *context, int64_t piece) {
         if (!l->is_back)
             NAME(multiply)(&s);
         if (s.number > 1)
-            gg_run(NAME(compute_block), &s, blocks);
+            pool.run(NAME(compute_block), &s, blocks);
         else
             NAME(compute)(&s, 0, blocks);
         if (l->is_back)
@@ -300,7 +300,7 @@ int64_t NAME(gg_recurrent)(const Layer *l, void *const *const *given, int64_t fi
         s.a[i] = given[i] ? *given[i] : NULL;
         if (!IS_ALIGNED(s.a[i], sizeof(T))) return NOT_ALIGNED;
     }
-    gg_run(NAME(go), &s, parts);
+    pool.run(NAME(go), &s, parts);
     return errors;
 }
 

@@ -1,5 +1,5 @@
 // Kernels that go through arrays row by row, with the bits of NumPy's functions. This text is
-// compiled twice: for T float and for T double, with NAME(x) x_f and x_d.
+// compiled for T float and for T double, with NAME(x) x_f and x_d.
 
 typedef T NAME(V) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias));
 #define V NAME(V)
@@ -1040,6 +1040,7 @@ KERNEL(copy_windows) {
 #define NAME_OF(name, scratch) #name " "
 const char gg_names[] = KERNELS(NAME_OF);
 #endif
+#ifndef LAYERS // for which the library has other functions
 #define KERNEL_OF(name, scratch) {NAME(name), scratch, sizeof(T)},
 static const Kernel NAME(kernels)[] = {KERNELS(KERNEL_OF)};
 
@@ -1056,6 +1057,7 @@ int64_t NAME(gg_rows)(int64_t kernel, int64_t items, int64_t in_piece, int64_t l
     }
     return run_job(&job);
 }
+#endif
 
 #undef COLUMNS
 #undef COLUMN

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..dtypes import float32, float64
 from ..numpy.threads import run_pieces
-from .base import base, place, rows
+from .base import function_of, place, rows
 
 
 @lru_cache(1024)
@@ -93,7 +93,7 @@ def _convolve(x, weight, bias, out, geometry, groups, filters, blocks, in_sum):
     axes, is_by_channel = len(geometry.size), x.shape[1] == groups == groups * filters
     if x.dtype not in (float32, float64) or axes > (2 if is_by_channel else 3):
         return None
-    function = getattr(base(), f"gg_convolve_{x.dtype.char}", None)
+    function = function_of(f"gg_convolve_{x.dtype.char}")
     if function is None or not all(a.size for a in (x, weight, out)):
         return None
     images, rows, _ = blocks[0]

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...backends.dtypes import float32, float64
-from ...backends.native.base import base, place
+from ...backends.native.base import function_of, place
 from ...backends.numpy import threads
 from ...backends.philox import limit
 from ...ops.attention import BlockedAttention, attention
@@ -58,7 +58,7 @@ class _Attention(BlockedAttention):
 
     def _done_by_library(self, **given):
         """Have the library compute these arrays; returns whether it did."""
-        function = getattr(base(), f"gg_attention_{self.query.dtype.char}", None)
+        function = function_of(f"gg_attention_{self.query.dtype.char}")
         if function is None:
             return False
         *lead, n, d = self.query.shape

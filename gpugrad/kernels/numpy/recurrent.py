@@ -11,7 +11,7 @@ import numpy as np
 
 from ...autograd.rules import kept_names
 from ...backends.dtypes import float32, float64
-from ...backends.native.base import base, place
+from ...backends.native.base import function_of, place
 from ...backends.numpy import threads
 from ...backends.numpy.large import copied
 from ...ops import recurrent as ops
@@ -38,7 +38,7 @@ def _covers(kind, *arrays):
 
 def _can_run(weight, state=None):
     """Whether the library has the function, and the operands of products lie in memory for it."""
-    has_function = hasattr(base(), "gg_recurrent_f")
+    has_function = function_of(f"gg_recurrent_{weight.dtype.char}") is not None
     has_order = weight.flags.c_contiguous or weight.mT.flags.c_contiguous
     return has_function and has_order and (state is None or state.flags.c_contiguous)
 
@@ -85,7 +85,7 @@ def _run_steps(kind, reverse, **arrays):
     in_part = _rows_of_a_thread(gates, batch, h, weight.dtype, is_back, is_transposed, number)
     flags = is_back, reverse, is_large, is_transposed
     layer = [*_KINDS].index(kind), *flags, gates, length, batch, h, in_part
-    function = getattr(base(), f"gg_recurrent_{'f' if weight.dtype == float32 else 'd'}")
+    function = function_of(f"gg_recurrent_{weight.dtype.char}")
     numbers = (ctypes.c_int64 * len(layer))(*layer)
     work = 16 * length * products.size * h  # small products take longer
     done = threads.run_pieces(function, numbers, given, pieces=length, work=work)
