@@ -9,11 +9,8 @@ import numpy as np
 from gpugrad.backends.native import base, compiler, kernel
 from gpugrad.backends.native.kernel import Kernel, Root, operations, owner
 
-# Whether kernels can be made here. The library that they call is there then.
-has_kernels = kernel.is_available()
-if has_kernels:
-    compiler.build(base._source(), "base").wait()
-    has_kernels = base.base() is not None
+# Whether kernels can be made here. The libraries that they call are there then.
+has_kernels = kernel.is_available() and base.wait() is not None
 
 
 class Calls:

@@ -79,7 +79,7 @@ def text_of(name):
 def _build(name):
     from .compiler import build
 
-    return build(_source(name), name, workshop=int(name != "pool"))
+    return build(_source(name), name, is_long=name != "pool")
 
 
 def base(name="pool"):
@@ -128,7 +128,7 @@ def wait(*names):
 def _set_up(library, pool, name):
     """Tell a library where its threads and NumPy's loops are, and look at what it has."""
     letter, numbers = name[-1], ctypes.c_int64
-    names = "gg_run", "gg_run_short", "gg_matmul"  # the last one needs threads
+    names = "gg_run", "gg_run_short", "gg_run_by", "gg_matmul"  # the last two need threads
     told = [address(getattr(pool, x, None)) for x in names]
     told += [loop_of(np.matmul, char)[0] for char in "fd"]
     library.gg_set_pool((ctypes.c_void_p * len(told))(*told))

@@ -29,15 +29,15 @@ _IS_ARM = platform.machine().lower() in ("arm64", "aarch64")
 # None of these flags lets the compiler change a result: it neither fuses, reorders nor leaves out
 # operations, integers wrap around, as NumPy's do, and memory may hold numbers of one type after
 # another. GCC 12 would leave out the rounding where it joins two conversions from double to float
-# and back, outside of loops, into vectors. With vectors, and short loops without tests, kernels are
-# as fast as with -O3, for which compilers take nearly twice as long.
+# and back, outside of loops, into vectors.
 FLAGS = (
-    "-std=gnu11 -O2 -ftree-vectorize -fvect-cost-model -fpeel-loops -ffp-contract=off "
-    "-fno-math-errno -fno-trapping-math -fwrapv -fno-strict-aliasing -fno-tree-slp-vectorize "
-    "-shared -pthread -w"
+    "-std=gnu11 -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv "
+    "-fno-strict-aliasing -fno-tree-slp-vectorize -shared -pthread -w"
 ).split()
 FLAGS += ["-mcpu=native" if _IS_ARM else "-march=native"]
 FLAGS += [] if sys.platform == "win32" else ["-fPIC"]
+# The second for long texts, for which compilers would take nearly twice as long with the first.
+_OPTIMIZED = ["-O3"], "-O2 -ftree-vectorize -fvect-cost-model -fpeel-loops".split()
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 _MOST_FILES, _MOST_BYTES = 500, 100 << 20  # in the cache
 _FORGOTTEN = 3600  # seconds after which no compiler works in its folder any more
@@ -129,8 +129,9 @@ class Build:
     error: why it cannot be had; else None.
     """
 
-    def __init__(self, source: str, name: str, workshop: int):
-        self.source, self.name, self._number = source, name, workshop
+    def __init__(self, source: str, name: str, is_long: bool):
+        self.source, self.name, self._is_long = source, name, is_long
+        self._flags = _OPTIMIZED[is_long]
         self.error: str | None = None
         self._library: ctypes.CDLL | None = None
         self._begin()
@@ -154,12 +155,14 @@ class Build:
         return self._library
 
     def _begin(self):
-        self._workshop, self._done = _workshops[self._number], Event()
+        self._workshop, self._done = _workshops[self._is_long], Event()
         if command() is None:
             self._end("there is no C compiler")
             return
         try:
-            key = sha256(_machine() + self.source.encode()).hexdigest()[:32]
+            key = sha256(
+                repr(self._flags).encode() + _machine() + self.source.encode()
+            ).hexdigest()[:32]
             self._prefix = f"{self.name}-{key}-"
             found = [x for x in os.listdir(folder()) if x.startswith(self._prefix)]
             if any(self._load(folder() / x) for x in found):
@@ -196,7 +199,7 @@ class Build:
         """Compile the library in a folder of its own, and move it into the cache."""
         error = "its thread has ended"
         try:
-            made = workshop.compile(self.source)
+            made = workshop.compile(self.source, self._flags)
             path = folder() / self._file_name(made.read_bytes())
             os.chmod(made, 0o700)
             os.replace(made, path)
@@ -267,7 +270,7 @@ class _Workshop:
             with self.busy:  # a signal handler may have started a second thread
                 build.make(self)
 
-    def compile(self, text):
+    def compile(self, text, flags):
         """Run the compiler in a new folder, without Ctrl-C; returns the file that it has made."""
         options = {} if sys.platform == "win32" else {"start_new_session": True}
         with self.lock:
@@ -276,7 +279,7 @@ class _Workshop:
             self.work = Path(tempfile.mkdtemp(prefix="new-", dir=folder()))
             source, made = self.work / "source.c", self.work / "made"
             source.write_text(text)
-            words = [*(command() or ()), *FLAGS, "-o", str(made), str(source), "-lm"]
+            words = [*(command() or ()), *flags, *FLAGS, "-o", str(made), str(source), "-lm"]
             self.process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 env={**os.environ, "TMPDIR": str(self.work)}, **options,
@@ -304,18 +307,18 @@ class _Workshop:
 
 
 _builds: dict[tuple[str, str], Build] = {}
-_workshops = _Workshop(), _Workshop()  # the second for what takes long
+_workshops = _Workshop(), _Workshop()  # the second for what takes longer
 
 
-def build(source: str, name: str, workshop: int = 0) -> Build:
+def build(source: str, name: str, is_long: bool = False) -> Build:
     """Load the library of C source text from the cache, or have it compiled in the background.
 
-    ``name`` begins the name of its file. Equal texts share one `Build`. Each workshop compiles one
-    library at a time.
+    ``name`` begins the name of its file. Equal texts share one `Build`.
+    is_long: whether it is compiled beside others, and with flags that take less time.
     """
     with _workshops[0].lock:
         if (source, name) not in _builds:
-            _builds[source, name] = Build(source, name, workshop)
+            _builds[source, name] = Build(source, name, is_long)
         return _builds[source, name]
 
 
