@@ -8,7 +8,7 @@
 #define RNN(x) ((x) < LSTM)
 enum { TANH_RNN, RELU_RNN, LSTM, GRU };
 
-// All arrays are in C order. `kept` are the gates that the definition returns; the LSTM's lie in
+// All arrays are in C order, of G only the rows. `kept` are the gates that the definition returns; the LSTM's lie in
 // the order i, f, g, o, the GRU's n, r, z, q, and d has r, z, q, n then.
 enum {
     GATES,    // (kept, length, batch, width); at first what the inputs add to the arguments
@@ -28,9 +28,11 @@ enum {
 };
 
 // is_large: whether a step's product may be divided. is_transposed: whether the matrices of the
-// weight lie in memory transposed. in_part: how many rows a thread goes with.
+// weight lie in memory transposed. in_part: how many rows a thread goes with. g_time, g_row: elements
+// of G from a time to the next one, and from a row.
 typedef struct {
     int64_t kind, is_back, is_reverse, is_large, is_transposed, gates, length, batch, width, in_part;
+    int64_t g_time, g_row;
 } Layer;
 
 enum { BLOCK_SIZE = 1024 }; // elements about in a block of rows
@@ -156,8 +158,9 @@ static T *NAME(to_states)(const NAME(Step) *s) {
     else if (s->step)
         EACH dh[i] += ((T)zero + p[i]) + p1[i] + p2[i];
     if (s->a[G]) {
-        ARRAY(g, G, 0);
-        EACH dh[i] += g[i];
+        const int64_t first = s->start / l->width;
+        const T *restrict g = s->a[G] + s->time * l->g_time + first * l->g_row;
+        EACH_ROW dh[i] += g[row * l->g_row + k];
     }
     return dh;
 }

@@ -86,7 +86,9 @@ def _run_steps(kind, reverse, **arrays):
     is_transposed = not weight.flags.c_contiguous
     in_part = _rows_of_a_thread(gates, batch, h, weight.dtype, is_back, is_transposed, number)
     flags = is_back, reverse, is_large, is_transposed
-    layer = [*_KINDS].index(kind), *flags, gates, length, batch, h, in_part
+    g = arrays.get("g_out")
+    steps = (0, 0) if g is None else [step // g.itemsize for step in g.strides[:2]]
+    layer = [*_KINDS].index(kind), *flags, gates, length, batch, h, in_part, *steps
     function = getattr(base(), f"gg_recurrent_{'f' if weight.dtype == float32 else 'd'}")
     numbers = (ctypes.c_int64 * len(layer))(*layer)
     work = 16 * length * products.size * h  # small products take longer
@@ -173,7 +175,10 @@ def _back(xp, kind, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
         return None
     if len(x) >= ops._MANY_STEPS and weight.flags.c_contiguous:  # else products have other bits
         weight = _copied_in_order(weight)
-    g_out, g_h, g_c = map(_contiguous, (*g[:number_of_states], None)[:3])
+    g_out, g_h, g_c = (*g[:number_of_states], None)[:3]
+    if g_out is not None and not (g_out.flags.aligned and g_out.strides[2] == g_out.itemsize):
+        g_out = g_out.copy(order="C")
+    g_h, g_c = map(_contiguous, (g_h, g_c))
     states, cells, gates = map(_contiguous, _kept(kind, out))
     before, like = ops._before(xp, states, h0, reverse), states[0]
     h0, c0, dh, dc = (_copied(a, like) for a in (h0, c0, g_h, g_c))
