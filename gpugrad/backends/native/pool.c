@@ -268,7 +268,7 @@ static struct {
 } numpy;
 
 static struct {
-    int64_t least, piece, small, elements, many, large;
+    int64_t least, piece, small, elements, many, large, huge;
 } rules; // see threads.py
 
 static const int64_t SIZES[4] = {4, 8, 8, 16};
@@ -356,7 +356,8 @@ static int64_t divide(Product *p) {
     if (number < 2 || work < rules.least >> shift || p->x[0] == p->x[1]) return work;
     p->axis = d[2] >= d[4] ? 1 : 2;
     if (d[11] >= number) p->axis = 0, length = d[11], least = step = 1;
-    int64_t count = least_of(number * (work < rules.large ? 2 : 4), work / (rules.piece >> shift));
+    const int64_t each = work < rules.large && p->axis ? 1 : work < rules.huge ? 2 : 4;
+    int64_t count = least_of(number * each, work / (rules.piece >> shift));
     count = least_of(count, length / least);
     if (p->axis && !shift) {
         const int is_transposed = d[3] > 1 && d[4] > 1 && d[7] == SIZES[d[0]];

@@ -36,7 +36,9 @@ _PIECE = 1 << 19  # about the fewest in a piece
 _SMALL, _ELEMENTS, _MANY = 1_000_000, 1200, 16
 _VECTOR = 4  # 2 ** _VECTOR times fewer multiplications take as long if one operand is a vector
 _LONG = 1 << 32  # multiplications after which a call of a kernel returns
-_LARGE = 1 << 28  # multiplications from which on there are twice as many pieces
+# Several pieces for each thread are a help where another program has one of the processors. But for
+# each, OpenBLAS rearranges an operand anew, a twentieth of the time of 2 ** 27 multiplications.
+_LARGE, _HUGE = 1 << 28, 1 << 32  # multiplications from which on each thread has 2 pieces, and 4
 _ROWS, _ALIGNED = 64, 16  # other pieces have at least _ROWS rows or columns, a multiple of _ALIGNED
 _PART = 1 << 15  # elements of which a thread computes a slow function at a time
 _DIVIDED = frozenset("fdFD")  # the dtypes of products that BLAS computes
@@ -277,7 +279,8 @@ def _division(shape1, shape2, number, is_transposed):
         return None
     by_matrix = lead and lead[0] >= number
     length, least, step = (lead[0], 1, 1) if by_matrix else (max(rows, columns), _ROWS, _ALIGNED)
-    count = min(number * (2 if work < _LARGE else 4), work // (_PIECE >> shift), length // least)
+    each = 1 if work < _LARGE and not by_matrix else 2 if work < _HUGE else 4
+    count = min(number * each, work // (_PIECE >> shift), length // least)
     if not by_matrix and not shift:
         elements = _SMALL // inner
         if is_transposed and inner > 1 < columns:
@@ -322,7 +325,7 @@ def use(library):
     library.gg_join.restype = library.gg_transpose.restype = None
     dtypes = [np.dtype(char) for char in "fdFD"]
     loops = [loop_of(np.matmul, dtype.char)[0] for dtype in dtypes]
-    rules = (number * 6)(_LEAST, _PIECE, _SMALL, _ELEMENTS, _MANY, _LARGE)
+    rules = (number * 7)(_LEAST, _PIECE, _SMALL, _ELEMENTS, _MANY, _LARGE, _HUGE)
     arrays = (place * 4)(*map(id, dtypes)), (place * 4)(*loops), rules
     library.gg_start(object.__basicsize__, *arrays)
     library.gg_threads(_threads.number or 1)
