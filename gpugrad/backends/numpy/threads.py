@@ -277,13 +277,18 @@ def _division(shape1, shape2, number, is_transposed):
     shift = _VECTOR if min(rows, columns) == 1 else 0
     if inner != shape2[-2] or work < _LEAST >> shift:
         return None
+    is_transposed = is_transposed and inner > 1 < columns
     by_matrix = lead and lead[0] >= number
-    length, least, step = (lead[0], 1, 1) if by_matrix else (max(rows, columns), _ROWS, _ALIGNED)
+    # OpenBLAS rearranges a transposed operand slowly, so each piece better has a part of it.
+    by_rows = rows >= columns * (3 if is_transposed and columns >= 2 * number * _ROWS else 1)
+    length, least, step = (rows if by_rows else columns), _ROWS, _ALIGNED
+    if by_matrix:
+        length, least, step = lead[0], 1, 1
     each = 1 if work < _LARGE and not by_matrix else 2 if work < _HUGE else 4
     count = min(number * each, work // (_PIECE >> shift), length // least)
     if not by_matrix and not shift:
         elements = _SMALL // inner
-        if is_transposed and inner > 1 < columns:
+        if is_transposed:
             elements = min(elements, _ELEMENTS)
         width = elements // (result // length) // step * step
         if length <= width * max(_MANY, 4 * number):
@@ -295,7 +300,7 @@ def _division(shape1, shape2, number, is_transposed):
     if by_matrix:
         is_whole = [len(s) < len(lead) + 2 or s[0] == 1 for s in (shape1, shape2)]
         pieces = [(*[... if whole else p for whole in is_whole], p) for p in parts]
-    elif rows >= columns:
+    elif by_rows:
         pieces = [((..., p, slice(None)), ..., (..., p, slice(None))) for p in parts]
     else:
         pieces = [(..., (..., p), (..., p)) for p in parts]
