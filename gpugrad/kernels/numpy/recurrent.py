@@ -21,6 +21,7 @@ from .common import or_definition
 
 _WORTH = 1 << 21  # multiplications that are worth waking a thread
 _ROWS = 8, 12  # threads have a multiple of the first one, or else of the second one
+_LEAST = 1 << 14  # bytes of arrays that are worth being aligned, which takes a microsecond
 _MOST = 1 << 22  # elements of the weights up to which threads share the rows
 # The kinds of layers in native/recurrent.c, each with its number of gates and the number of arrays
 # that keep values of all gates; and the names of the arrays:
@@ -97,11 +98,12 @@ def _run_steps(kind, reverse, **arrays):
 
 
 def _aligned(shape, dtype):
-    """An array that begins at a multiple of 64.
+    """An array that begins at a multiple of 64 if it is large.
 
     So vectors are parts of single lines of the cache: a step's product takes up to a fifth less.
     """
-    return np.ndarray(shape, dtype, arena(math.prod(shape) * dtype.itemsize))
+    size = math.prod(shape) * dtype.itemsize
+    return np.empty(shape, dtype) if size < _LEAST else np.ndarray(shape, dtype, arena(size))
 
 
 def _copied_in_order(matrices):
@@ -123,7 +125,7 @@ def _bias_or_zeros(bias, weight):
 
 def _copied(state, like):
     """A copy of a state, or zeros for None."""
-    return np.zeros_like(like) if state is None else np.array(state, order="C")
+    return np.zeros(like.shape, like.dtype) if state is None else np.array(state, order="C")
 
 
 def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0=None):
