@@ -358,7 +358,7 @@ static int64_t divide(Product *p) {
     if (number < 2 || work < rules.least >> shift || p->x[0] == p->x[1]) return work;
     p->axis = by_rows ? 1 : 2;
     if (d[11] >= number) p->axis = 0, length = d[11], least = step = 1;
-    const int64_t each = work < rules.large && p->axis ? 1 : work < rules.huge ? 2 : 4;
+    const int64_t each = work < rules.large && p->axis && !shift ? 1 : work < rules.huge ? 2 : 4;
     int64_t count = least_of(number * each, work / (rules.piece >> shift));
     count = least_of(count, length / least);
     if (p->axis && !shift) {

@@ -8,8 +8,8 @@
 #define RNN(x) ((x) < LSTM)
 enum { TANH_RNN, RELU_RNN, LSTM, GRU };
 
-// All arrays are in C order, of G only the rows. `kept` are the gates that the definition returns; the LSTM's lie in
-// the order i, f, g, o, the GRU's n, r, z, q, and d has r, z, q, n then.
+// All arrays but G are in C order. `kept` are the gates that the definition returns; the LSTM's lie
+// in the order i, f, g, o, the GRU's n, r, z, q, and d has r, z, q, n then.
 enum {
     GATES,    // (kept, length, batch, width); at first what the inputs add to the arguments
     STATES,   // (length, batch, width), after each step
@@ -28,8 +28,8 @@ enum {
 };
 
 // is_large: whether a step's product may be divided. is_transposed: whether the matrices of the
-// weight lie in memory transposed. in_part: how many rows a thread goes with. g_time, g_row: elements
-// of G from a time to the next one, and from a row.
+// weight lie in memory transposed. in_part: how many rows a thread goes with. g_time, g_row: how
+// many elements of G lie between the beginnings of two times, and of two rows.
 typedef struct {
     int64_t kind, is_back, is_reverse, is_large, is_transposed, gates, length, batch, width, in_part;
     int64_t g_time, g_row;

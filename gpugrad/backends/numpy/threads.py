@@ -281,10 +281,9 @@ def _division(shape1, shape2, number, is_transposed):
     by_matrix = lead and lead[0] >= number
     # OpenBLAS rearranges a transposed operand slowly, so each piece better has a part of it.
     by_rows = rows >= columns * (3 if is_transposed and columns >= 2 * number * _ROWS else 1)
-    length, least, step = (rows if by_rows else columns), _ROWS, _ALIGNED
-    if by_matrix:
-        length, least, step = lead[0], 1, 1
-    each = 1 if work < _LARGE and not by_matrix else 2 if work < _HUGE else 4
+    length = rows if by_rows else columns
+    length, least, step = (lead[0], 1, 1) if by_matrix else (length, _ROWS, _ALIGNED)
+    each = 1 if work < _LARGE and not (by_matrix or shift) else 2 if work < _HUGE else 4
     count = min(number * each, work // (_PIECE >> shift), length // least)
     if not by_matrix and not shift:
         elements = _SMALL // inner
