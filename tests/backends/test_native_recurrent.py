@@ -116,6 +116,8 @@ def test_memory_of_any_order(kind, length):
         others = arg.copy("F"), np.repeat(arg, 2, -1)[..., ::2], turned, arg[::-1].copy()[::-1]
         for other in (*others, native.misaligned(arg)):
             compare(kind, [*args[:i], other, *args[i + 1 :]], [[g]], False, may_decline=True)
+    others = np.broadcast_to(g[0], g.shape), g[::-1], g[..., ::-1], native.misaligned(g)
+    compare(kind, args, [[other] for other in others], True, may_decline=True)
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])

@@ -251,7 +251,7 @@ static struct {
 } numpy;
 
 static struct {
-    int64_t least, piece, small, elements, many, large;
+    int64_t least, piece, small, elements, many, large, huge;
 } rules; // see threads.py
 
 static const int64_t SIZES[4] = {4, 8, 8, 16};
@@ -332,17 +332,19 @@ static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 // many multiplications there are.
 static int64_t divide(Product *p) {
     const int64_t *d = p->d, number = p->number;
-    int64_t result = d[2] * d[4], length = d[2] > d[4] ? d[2] : d[4], least = 64, step = 16;
+    const int is_transposed = d[3] > 1 && d[4] > 1 && d[7] == SIZES[d[0]];
+    const int by_rows = d[2] >= d[4] * (is_transposed && d[4] >= number * 128 ? 3 : 1);
+    int64_t result = d[2] * d[4], length = by_rows ? d[2] : d[4], least = 64, step = 16;
     for (int64_t i = 0; i < d[1]; i++) result *= d[11 + 4 * i];
     const int64_t work = result * d[3], shift = d[2] == 1 || d[4] == 1 ? VECTOR : 0;
     p->count = 1;
     if (number < 2 || work < rules.least >> shift || p->x[0] == p->x[1]) return work;
-    p->axis = d[2] >= d[4] ? 1 : 2;
+    p->axis = by_rows ? 1 : 2;
     if (d[11] >= number) p->axis = 0, length = d[11], least = step = 1;
-    int64_t count = least_of(number * (work < rules.large ? 2 : 4), work / (rules.piece >> shift));
+    const int64_t each = work < rules.large && p->axis && !shift ? 1 : work < rules.huge ? 2 : 4;
+    int64_t count = least_of(number * each, work / (rules.piece >> shift));
     count = least_of(count, length / least);
     if (p->axis && !shift) {
-        const int is_transposed = d[3] > 1 && d[4] > 1 && d[7] == SIZES[d[0]];
         int64_t elements = rules.small / d[3];
         if (is_transposed) elements = least_of(elements, rules.elements);
         const int64_t width = elements / (result / length) / step * step;

@@ -8,8 +8,8 @@
 #define RNN(x) ((x) < LSTM)
 enum { TANH_RNN, RELU_RNN, LSTM, GRU };
 
-// All arrays are in C order. `kept` are the gates that the definition returns; the LSTM's lie in
-// the order i, f, g, o, the GRU's n, r, z, q, and d has r, z, q, n then.
+// All arrays but G are in C order. `kept` are the gates that the definition returns; the LSTM's lie
+// in the order i, f, g, o, the GRU's n, r, z, q, and d has r, z, q, n then.
 enum {
     GATES,    // (kept, length, batch, width); at first what the inputs add to the arguments
     STATES,   // (length, batch, width), after each step
@@ -28,9 +28,11 @@ enum {
 };
 
 // is_large: whether a step's product may be divided. is_transposed: whether the matrices of the
-// weight lie in memory transposed. in_part: how many rows a thread goes with.
+// weight lie in memory transposed. in_part: how many rows a thread goes with. g_time, g_row: how
+// many elements of G lie between the beginnings of two times, and of two rows.
 typedef struct {
     int64_t kind, is_back, is_reverse, is_large, is_transposed, gates, length, batch, width, in_part;
+    int64_t g_time, g_row;
 } Layer;
 
 enum { BLOCK_SIZE = 1024 }; // elements about in a block of rows
@@ -156,8 +158,9 @@ static T *NAME(to_states)(const NAME(Step) *s) {
     else if (s->step)
         EACH dh[i] += ((T)zero + p[i]) + p1[i] + p2[i];
     if (s->a[G]) {
-        ARRAY(g, G, 0);
-        EACH dh[i] += g[i];
+        const int64_t first = s->start / l->width;
+        const T *restrict g = s->a[G] + s->time * l->g_time + first * l->g_row;
+        EACH_ROW dh[i] += g[row * l->g_row + k];
     }
     return dh;
 }
@@ -221,12 +224,11 @@ static int64_t NAME(rows_in_block)(const Layer *l) {
     return l->width < BLOCK_SIZE ? BLOCK_SIZE / l->width : 1;
 }
 
-// What the elements need in the blocks from k to end.
-static void NAME(compute)(const NAME(Step) *whole, int64_t k, int64_t end) {
+// What the elements need in the blocks from k to end. Returns the errors since some were cleared.
+static int64_t NAME(compute)(const NAME(Step) *whole, int64_t k, int64_t end) {
     NAME(Step) s = *whole;
     const Layer *l = s.layer;
     const int64_t in_block = NAME(rows_in_block)(l);
-    feclearexcept(FE_ALL_EXCEPT);
     for (; k < end; k++) {
         const int64_t first = s.first + k * in_block, left = s.last - first;
         s.rows = left < in_block ? left : in_block;
@@ -238,13 +240,16 @@ static void NAME(compute)(const NAME(Step) *whole, int64_t k, int64_t end) {
         else
             (l->is_back ? NAME(gru_back) : NAME(gru))(&s, s.n);
     }
-    *s.errors |= float_errors();
+    return float_errors();
 }
 
-static void NAME(compute_block)(void *context, int64_t k) { NAME(compute)(context, k, k + 1); }
+static void NAME(compute_block)(void *context, int64_t k) {
+    feclearexcept(FE_ALL_EXCEPT);
+    *((NAME(Step) *)context)->errors |= NAME(compute)(context, k, k + 1);
+}
 
-// The products of a step.
-static void NAME(multiply)(const NAME(Step) *s) {
+// The products of a step. Returns the errors.
+static int64_t NAME(multiply)(const NAME(Step) *s) {
     const Layer *l = s->layer;
     const int64_t width = l->width, size = l->batch * width, bytes = sizeof(T), row = bytes * width;
     const int64_t by_gate = l->is_back ? l->length * size * bytes : 0, rows = s->last - s->first;
@@ -253,14 +258,13 @@ static void NAME(multiply)(const NAME(Step) *s) {
                          by_column, row, bytes, l->gates, by_gate, width * row, size * bytes};
     const T *x = l->is_back ? s->a[D] + s->time * size : s->state;
     T *products = s->a[PRODUCTS] + s->first * width;
-    if (x) {
-        x += s->first * width;
-        *s->errors |= pool.matmul(l->is_large ? s->number : 0, d, x, s->a[WEIGHT], products);
-        return;
-    }
+    if (x)
+        return pool.matmul(l->is_large ? s->number : 0, d, x + s->first * width, s->a[WEIGHT],
+                           products);
     for (int64_t gate = 0; gate < l->gates; gate++)
         for (int64_t i = 0; i < rows * width; i++)
             products[gate * size + i] = (T)-0.0; // which changes no number
+    return 0;
 }
 
 // Go through the steps with some rows; with all of them, other threads help in each step.
@@ -271,6 +275,8 @@ static void NAME(go)(void *context, int64_t piece) {
     s.first = piece * l->in_part, s.last = s.first + l->in_part;
     s.last = s.last < l->batch ? s.last : l->batch;
     const int64_t blocks = (s.last - s.first + in_block - 1) / in_block;
+    int64_t errors = 0; // of this thread; they lie in no line of the cache that others write
+    feclearexcept(FE_ALL_EXCEPT);
     for (; s.step < s.end; s.step++) {
         s.time = l->is_back != l->is_reverse ? l->length - 1 - s.step : s.step;
         const int64_t before = l->is_reverse ? s.time + 1 : s.time - 1;
@@ -278,14 +284,15 @@ static void NAME(go)(void *context, int64_t piece) {
         s.state = is_initial ? s.a[STATE] : s.a[STATES] + before * size;
         s.cell = is_initial || !s.a[CELLS] ? s.a[CELL] : s.a[CELLS] + before * size;
         if (!l->is_back)
-            NAME(multiply)(&s);
+            errors |= NAME(multiply)(&s);
         if (s.number > 1)
             pool.run(NAME(compute_block), &s, blocks);
         else
-            NAME(compute)(&s, 0, blocks);
+            errors |= NAME(compute)(&s, 0, blocks);
         if (l->is_back)
-            NAME(multiply)(&s);
+            errors |= NAME(multiply)(&s);
     }
+    *s.errors |= errors;
 }
 
 // Do some steps from one on. Arrays are given as for gg_rows. Returns the errors of floating-point

@@ -191,15 +191,15 @@ def _as_rows(x, rows):
     return x if are_apart and (x.strides[1] == x.itemsize or x.shape[1] == 1) else None
 
 
-def copied(x):
+def copied(x, empty=np.empty):
     """A copy of a large array in C order; None if NumPy has to make it."""
     if x.dtype.hasobject or not x.flags.aligned or not _has_threads():
         return None
     if x.flags.c_contiguous:
-        return _filled(np.empty(x.shape, x.dtype), 1, [(x.ctypes.data, 0, x.nbytes)])
+        return _filled(empty(x.shape, x.dtype), 1, [(x.ctypes.data, 0, x.nbytes)])
     if (matrices := _as_transposed(x)) is None or x.itemsize not in _SIZES:
         return None
-    out = np.empty(x.shape, x.dtype)
+    out = empty(x.shape, x.dtype)
     base.base().gg_transpose(x.ctypes.data, out.ctypes.data, x.itemsize, *matrices, _PIECES)
     return out
 

@@ -36,7 +36,9 @@ _PIECE = 1 << 19  # about the fewest in a piece
 _SMALL, _ELEMENTS, _MANY = 1_000_000, 1200, 16
 _VECTOR = 4  # 2 ** _VECTOR times fewer multiplications take as long if one operand is a vector
 _LONG = 1 << 32  # multiplications after which a call of a kernel returns
-_LARGE = 1 << 28  # multiplications from which on there are twice as many pieces
+# Several pieces for each thread are a help where another program has one of the processors. But for
+# each, OpenBLAS rearranges an operand anew, a twentieth of the time of 2 ** 27 multiplications.
+_LARGE, _HUGE = 1 << 28, 1 << 32  # multiplications from which on each thread has 2 pieces, and 4
 _ROWS, _ALIGNED = 64, 16  # other pieces have at least _ROWS rows or columns, a multiple of _ALIGNED
 _PART = 1 << 15  # elements of which a thread computes a slow function at a time
 _DIVIDED = frozenset("fdFD")  # the dtypes of products that BLAS computes
@@ -275,12 +277,17 @@ def _division(shape1, shape2, number, is_transposed):
     shift = _VECTOR if min(rows, columns) == 1 else 0
     if inner != shape2[-2] or work < _LEAST >> shift:
         return None
+    is_transposed = is_transposed and inner > 1 < columns
     by_matrix = lead and lead[0] >= number
-    length, least, step = (lead[0], 1, 1) if by_matrix else (max(rows, columns), _ROWS, _ALIGNED)
-    count = min(number * (2 if work < _LARGE else 4), work // (_PIECE >> shift), length // least)
+    # OpenBLAS rearranges a transposed operand slowly, so each piece better has a part of it.
+    by_rows = rows >= columns * (3 if is_transposed and columns >= 2 * number * _ROWS else 1)
+    length = rows if by_rows else columns
+    length, least, step = (lead[0], 1, 1) if by_matrix else (length, _ROWS, _ALIGNED)
+    each = 1 if work < _LARGE and not (by_matrix or shift) else 2 if work < _HUGE else 4
+    count = min(number * each, work // (_PIECE >> shift), length // least)
     if not by_matrix and not shift:
         elements = _SMALL // inner
-        if is_transposed and inner > 1 < columns:
+        if is_transposed:
             elements = min(elements, _ELEMENTS)
         width = elements // (result // length) // step * step
         if length <= width * max(_MANY, 4 * number):
@@ -292,7 +299,7 @@ def _division(shape1, shape2, number, is_transposed):
     if by_matrix:
         is_whole = [len(s) < len(lead) + 2 or s[0] == 1 for s in (shape1, shape2)]
         pieces = [(*[... if whole else p for whole in is_whole], p) for p in parts]
-    elif rows >= columns:
+    elif by_rows:
         pieces = [((..., p, slice(None)), ..., (..., p, slice(None))) for p in parts]
     else:
         pieces = [(..., (..., p), (..., p)) for p in parts]
@@ -322,7 +329,7 @@ def use(library):
     library.gg_join.restype = library.gg_transpose.restype = None
     dtypes = [np.dtype(char) for char in "fdFD"]
     loops = [loop_of(np.matmul, dtype.char)[0] for dtype in dtypes]
-    rules = (number * 6)(_LEAST, _PIECE, _SMALL, _ELEMENTS, _MANY, _LARGE)
+    rules = (number * 7)(_LEAST, _PIECE, _SMALL, _ELEMENTS, _MANY, _LARGE, _HUGE)
     arrays = (place * 4)(*map(id, dtypes)), (place * 4)(*loops), rules
     library.gg_start(object.__basicsize__, *arrays)
     library.gg_threads(_threads.number or 1)
