@@ -16,20 +16,16 @@ import numpy as np
 from ..dtypes import float32, float64
 from ..registry import on_change
 
-# By library, its files and the functions by whose names it is found. The others than "pool" are for
-# one type of numbers, float or double.
+# The files of each library and, but for "pool", its functions. There are two libraries of each of the
+# others, one for float and one for double.
 _FILES = {
-    "pool": ("common.h", "pool.c", "objects.c"),
-    "rows": ("common.h", "prelude.h", "rows.c"),
-    "layers": (
-        "common.h", "prelude.h", "rows.c", "recurrent.c", "products.h", "attention.c",
-        "convolution.c",
-    ),
+    "pool": "common.h pool.c objects.c", "rows": "common.h prelude.h rows.c",
+    "layers": "common.h prelude.h rows.c recurrent.c products.h attention.c convolution.c",
 }  # fmt: skip
 _FUNCTIONS = {
     "rows": {"gg_rows", "gg_sum"}, "layers": {"gg_recurrent", "gg_attention", "gg_convolve"},
 }  # fmt: skip
-ALL = "pool", "rows_f", "rows_d", "layers_f", "layers_d"
+ALL = "pool", "rows_f", "rows_d", "layers_f", "layers_d"  # the libraries
 _LOOPS = np.exp, np.log, np.tanh, np.expm1, np.log1p, np.maximum, np.minimum
 _HEADER = object.__basicsize__  # bytes of an array object before the pointer to its elements
 _PIECE = 1 << 15  # elements that a thread computes at a time
@@ -61,7 +57,7 @@ def is_expected():
 @cache
 def _source(name):
     name, _, letter = name.partition("_")
-    lines = [*map(text_of, _FILES[name])]
+    lines = [*map(text_of, _FILES[name].split())]
     if letter:
         number = {"f": "float", "d": "double"}[letter]
         named = f"#define NAME(x) x##_{letter}"
