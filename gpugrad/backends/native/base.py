@@ -16,8 +16,8 @@ import numpy as np
 from ..dtypes import float32, float64
 from ..registry import on_change
 
-# The files of each library and, but for "pool", its functions. There are two libraries of each of the
-# others, one for float and one for double.
+# The files of libraries and, but for "pool", their functions. Of "rows" and "layers" there are two:
+# for float and for double.
 _FILES = {
     "pool": "common.h pool.c objects.c", "rows": "common.h prelude.h rows.c",
     "layers": "common.h prelude.h rows.c recurrent.c products.h attention.c convolution.c",
