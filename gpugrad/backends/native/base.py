@@ -84,17 +84,18 @@ def base(name="pool"):
         return None
     library = _build(name).library
     if library is not None and name not in _arrived:
-        if name != "pool":
-            if (pool := base()) is None:
-                return None
-            _set_up(library, pool, name)
-        _arrived.add(name)
         if name == "pool":
             for function in arrivals:
                 function(library)
+        elif (pool := base()) is None:
+            return None
+        else:
+            _set_up(library, pool, name)
+        _arrived.add(name)  # last, since another thread may ask for the library meanwhile
     return library
 
 
+@cache
 def library_of(function):
     """The name of the library that has a function."""
     name, _, letter = function.rpartition("_")
