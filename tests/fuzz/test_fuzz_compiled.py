@@ -113,6 +113,8 @@ def make(choices, **given):
         average=choices.choose(["none", *AVERAGES]), batch=choices.choose([4, 7, 33, 70, 150]),
         events=[choices.choose([*[None] * 5, *EVENTS]) for _ in range(choices.integer(4, 9))],
     )  # fmt: skip
+    if drawn.schedule == "CosineAnnealingLR, T_max of 1":  # halved, its rates would be negative
+        drawn.events = [None if x == "rate" else x for x in drawn.events]
     vars(drawn).update(given)
     return drawn
 
