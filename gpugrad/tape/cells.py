@@ -91,6 +91,10 @@ def _item(container, key):
     return container[key]
 
 
+def _exact_item(place):
+    return Exactly(_item(*place))
+
+
 def _may_insert(container):
     """Whether to look up an item that is not there may insert it, as a defaultdict does."""
     kind = type(container)
@@ -212,16 +216,16 @@ def rows_of(guards):
             attributes.append((place.container, place.key, value))
         else:
             x = vars(place.container) if place.kind == "class" else place.container
-            items.append((x, place.key, value))
             if place.kind == "item" and _may_insert(x):
-                contents.append((x.__contains__, place.key, True))
+                contents.append((_exact_item, (x, place.key), Exactly(value)))
+            else:
+                items.append((x, place.key, value))
     return contents, items, attributes
 
 
 def all_hold(rows):
     """Whether all guards in these rows hold; raises one of `ABSENT` if a place no longer exists."""
     contents, items, attributes = rows
-    # Contents come first: to look up an item that a defaultdict has lost would insert it again.
     for content, x, value in contents:
         if content(x) != value:
             return False
@@ -340,11 +344,11 @@ def argument_places(rows, apart, holders, inputs, outside, addresses, registers)
     found += [("is", i, None, value.value) for i, kind, value in others if kind == "static"]
     found += [("equals", i, None, first) for i, kind, first in others if kind == "same"]
     for get, holder, at, *layout, device in inputs:
-        cls = kinds.get(holder, type(registers[holder]))
+        cls = kinds.get(holder) or type(registers[holder])
         is_known = get is itself or (get is array_of and getattr(cls, "array", 0) is Tensor.array)
         if not is_known or device is not None or layout[-1] is None:
             return None
-        if get is array_of:
+        if get is array_of and holder not in kinds:
             found.append(("type", holder, None, cls))
         found.append(("load", holder, Tensor.array if get is array_of else None, at))
         found.append(("layout", at, None, layout))
@@ -352,9 +356,9 @@ def argument_places(rows, apart, holders, inputs, outside, addresses, registers)
 
 
 def places_of(rows, tensors, states):
-    """What `all_hold` and `tensors_hold` compare, as the rows of `comparison` in C, and the rest.
+    """What `all_hold` and `tensors_hold` compare, as rows of `comparison` in C, and the rest.
 
-    The rest are rows for `all_hold`, which must be compared before.
+    The rest are rows for `all_hold`, or None if there are none.
     """
     contents, items, attributes = rows
     found, rest = [("item", *row) for row in items], []
@@ -374,4 +378,4 @@ def places_of(rows, tensors, states):
             found.append(("slot", x, "array", array))
     for state, values, first in states:
         found += ("slot", state, "values", values), ("same", state, "counts", first)
-    return found, (rest, [], [])
+    return found, (rest, [], []) if rest else None

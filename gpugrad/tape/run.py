@@ -127,7 +127,7 @@ class Program(Steps):
             )
 
     def _in_c(self):
-        """What does most of `_fits` in C: a function, what it leaves out, if it takes arguments."""
+        """A function in C for most of `_fits`, what it leaves out, and if it takes arguments."""
         places, rest = places_of(self._guards, *self._tensor_rows)
         arguments = None
         if self.binder is not None:
@@ -192,7 +192,7 @@ class Program(Steps):
             state_holds = False
             if self._quick is not None:
                 are_same, rest, takes_arguments = self._quick
-                state_holds = all_hold(rest) and are_same()
+                state_holds = are_same() and (rest is None or all_hold(rest))
                 if state_holds and takes_arguments:
                     return True
             return (
