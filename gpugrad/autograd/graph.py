@@ -166,11 +166,14 @@ class _Writes:
     saved values only of nodes that are older than the last write.
 
     last: the order number of the last write.
+    lock: what a thread holds while it sets that.
     """
+
+    __slots__ = ("last", "lock", "_last_writes", "_index", "_owners")
 
     def __init__(self):
         self.last = 0
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._last_writes = {}  # by range of addresses, see `Range`
         self._index = None, [], [], []  # see `_sorted`
         self._owners = {}  # weak references to the arrays whose memory these ranges are
@@ -206,7 +209,7 @@ class _Writes:
 
     def stamp(self, last_writes):
         """`note`, for the ranges that have these lists."""
-        with self._lock:
+        with self.lock:
             order = next_order()
             for last_write in last_writes:
                 last_write[0] = order

@@ -54,7 +54,10 @@ class Cell:
         return self.kind, id(self.container), self.key
 
     def get(self):
-        return _ACCESS[self.kind][0](self.container, self.key)
+        return self.getter()()
+
+    def getter(self):
+        return partial(_ACCESS[self.kind][0], self.container, self.key)
 
     def set(self, value):
         self.setter()(value)
@@ -69,6 +72,12 @@ class Cell:
         elif self.kind == "item" and is_own(module_of(kind)):
             put = next((x.__setitem__ for x in (dict, list, deque) if issubclass(kind, x)), put)
         return partial(put, self.container, self.key)
+
+    def is_slot(self):
+        """Whether setting the value does no more than put it into a slot of the object."""
+        kind = type(self.container)
+        is_plain = self.kind == "attr" and kind.__setattr__ is object.__setattr__
+        return is_plain and type(getattr(kind, self.key, None)) is types.MemberDescriptorType
 
     def add(self, number):
         """Add to a number as ``+=`` does: no thread and no signal handler comes in between."""
@@ -328,7 +337,7 @@ def tensors_hold(tensors, states):
 
 
 def argument_places(rows, apart, holders, inputs, outside, addresses, registers):
-    """What `leaves_hold` and `inputs_hold` do, as rows of `comparison` in C; None if it cannot.
+    """What `leaves_hold` and `inputs_hold` do, as rows of `visiting` in C; None if it cannot.
 
     outside, addresses: the registers of arrays that must not lie in those at these addresses.
     """
@@ -356,7 +365,7 @@ def argument_places(rows, apart, holders, inputs, outside, addresses, registers)
 
 
 def places_of(rows, tensors, states):
-    """What `all_hold` and `tensors_hold` compare, as rows of `comparison` in C, and the rest.
+    """What `all_hold` and `tensors_hold` compare, as rows of `visiting` in C, and the rest.
 
     The rest are rows for `all_hold`, or None if there are none.
     """

@@ -193,7 +193,8 @@ def install(program, found):
     steps_of, first_write = [*program.steps_of], program.first_write
     for kernel, fresh, start, end, views in found:
         calls = [step for steps in program.steps_of[start:end] for step in steps]
-        if (step := kernel.step(program.regs, calls)) is None:
+        otherwise = partial(_in_context, program.context, calls)
+        if (step := kernel.step(program.regs, otherwise)) is None:
             return
         steps = [*map(program.allocation, fresh), step]
         for call in views:
@@ -202,3 +203,12 @@ def install(program, found):
         if start < first_write < end:
             first_write = start
     program.arrange(steps_of, first_write)
+    # Kernels give no warnings.
+    others = len(program.plan.calls) - sum(x.end - x.start for x in found)
+    program.is_quiet = not (others or program.tape.generators)
+
+
+def _in_context(context, steps):
+    with context():
+        for step in steps:
+            step()

@@ -9,15 +9,14 @@ import warnings
 from contextlib import nullcontext, suppress
 from functools import partial, reduce
 from operator import attrgetter, getitem
-from operator import call as call_it
-from threading import RLock, get_ident
+from threading import RLock
 
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import next_order, writes
 from ..backends.native import base
-from ..backends.native.objects import comparison
+from ..backends.native.objects import visiting
 from .cells import (
     ABSENT,
     all_hold,
@@ -74,7 +73,7 @@ class Program(Steps):
         self.binder = self.backend.binder
         self.native = self.backend.native() if tape.has_kernels else None
         self.context = self.backend.sweep_context or nullcontext
-        self._owner, self._lock = None, RLock()
+        self._is_running, self._lock = False, RLock()
         self._guards = rows_of(tape.guards)
         targets = [x.root().source for call in tape.calls for x in call.targets()]
         written = [(s.holder, s.kind) for s in targets if s is not None]
@@ -127,15 +126,63 @@ class Program(Steps):
             )
 
     def _in_c(self):
-        """A function in C for most of `_fits`, what it leaves out, and if it takes arguments."""
+        """Have C do most of a run.
+
+        Returns a function for most of `_fits`, what it leaves out, and whether it takes arguments.
+        """
         places, rest = places_of(self._guards, *self._tensor_rows)
         arguments = None
         if self.binder is not None:
             addresses = [self.binder.address_of(self.binder.owner(x)) for x in self._fixed]
             more = self._inputs, self._outside, addresses, self.regs
             arguments = argument_places(*self._leaves, *more)
-        are_same = comparison([*(arguments or ()), *places], self.regs)
+        if self._hyper:
+            self._has_kept = visiting(self._places_of_hyper(), self.regs)
+        are_same = visiting([*(arguments or ()), *places], self.regs)
+        if not self.tape.skips:
+            self._rows = self._rows_after()
+            self._in_one = visiting(self._rows, self.regs)
+            has_more = self._checks or self.tape.generators or self._before
+            self._is_one = self._in_one is not None and not has_more
         return are_same and (are_same, rest, arguments is not None)
+
+    def _rows_after(self):
+        """The steps after the first write, and what `_have_effects` does, as rows of `visiting`."""
+        tape, stamp = self.tape, []
+        if self._last_writes:
+            stamp.append(("call", writes.lock.acquire, None, None))
+            stamp.append(("make", next_order, None, self._order))
+            stamp += [("put", x, 0, self._order) for x in self._last_writes]
+            stamp.append(("put", writes, "last", self._order))
+            stamp.append(("call", writes.lock.release, None, None))
+        rows = [*stamp, *[("call", step, None, None) for step in self._after], *stamp]
+        rows += [("make", make, None, at) for make, at in self._made]
+        if self._rebound:
+            rows.append(("call", partial(_rebind, self._rebound, self.regs), None, None))
+        slots = Tensor.array, Tensor.node, Tensor._grad
+        rows += [("new", at, holder, slots) for holder, at in self._gradients]
+        for make, cells, at in self._changed:
+            rows.append(("make", partial(make, self.regs), None, at))
+            for cell in cells:
+                if cell.is_slot():
+                    rows.append(("put", cell.container, cell.key, at))
+                else:
+                    rows.append(("call", partial(_set, cell.setter(), self.regs, at), None, None))
+        if tape.counts or tape.afterwards:
+            rows.append(("call", partial(_finish, tape), None, None))
+        return rows
+
+    def _places_of_hyper(self):
+        """Where the optimizers' hyper-parameters are, as rows of `visiting`."""
+        found = []
+        for optimizer, _, i, place in self._hyper:
+            groups = optimizer.param_groups
+            found.append(("attribute", optimizer, "param_groups", groups))
+            found.append(("item", groups, i, groups[i]))
+            slots = range(place.start, place.stop)
+            names = zip(optimizer.defaults, slots, strict=True)
+            found += [("kept", groups[i], name, at) for name, at in names]
+        return found
 
     def use_kernels(self):
         """Have kernels built, wait for them, and use them."""
@@ -217,7 +264,8 @@ class Program(Steps):
     def bind(self):
         """Bind the calls to the arrays that state has now."""
         # So that the program fits no call if Ctrl-C interrupts this.
-        self._tensor_rows = self._quick = None
+        self._tensor_rows = self._quick = self._in_one = None
+        self._is_one = False
         self._reset(len(self.tape.leaves))
         self._bind_inputs()
         self._bind_numbers()
@@ -226,7 +274,7 @@ class Program(Steps):
         self._bind_results()
         self._drop_stand_ins()
         self._bind_state()
-        self.segments = None
+        self.segments, self.is_quiet = None, False
         self._until_kernels = 3 if self.tape.has_kernels else 0
 
     def _bind_inputs(self):
@@ -249,7 +297,7 @@ class Program(Steps):
         self._outside = [self.slot(x) for x in tape.floating if fixed and x.memory not in memories]
         # Where the tensors are that calls overwrite; see `writes`.
         places = [writes.place(a) for x, a in owned.items() if x.source.kind == "tensor"]
-        self._last_writes = [x.last_write for x in places]
+        self._last_writes, self._order = [x.last_write for x in places], self._new_slot()
         if self.binder is None:
             buffers = {*map(backend.buffer, fixed)}
             self._shares = lambda x: backend.buffer(x) in buffers
@@ -264,12 +312,16 @@ class Program(Steps):
     def _bind_numbers(self):
         """Prepare how each run reads and computes numbers, and the conditions on them."""
         tape, blocks = self.tape, {}
-        self._hyper, self._numbers = [], []
+        # What follows from hyper-parameters alone is kept in registers until these change.
+        self._hyper, self._kept, self._has_kept = [], [], None
+        self._numbers, self._conditions = ([], []), ([], [])  # of the hyper-parameters; the others
+        self._varying = varying = set()
         for optimizer in tape.optimizers:
             names = [*optimizer.defaults]
             for i in range(len(optimizer._hyper)):
                 slots = [self._new_slot() for _ in names]
                 blocks[id(optimizer), i] = slots
+                self._kept += slots
                 place = slice(slots[0], slots[-1] + 1)
                 self._hyper.append((optimizer, items_at(names), i, place))
         for x in tape.numbers:
@@ -278,10 +330,14 @@ class Program(Steps):
         self._random = []  # how it draws random keys, and computes with them
         for call in tape.prologue:
             (out,) = call.outs
-            rows = self._random if out in tape.random else self._numbers
+            varies = not varying.isdisjoint(values_in((call.args, call.kwargs)))
+            varying |= {out} if varies else set()
+            rows = self._random if out in tape.random else self._numbers[varies]
             rows.append((self.caller(call.function, call.args), self.slot(out)))
-        self._conditions = [self.caller(function, args) for function, args, _ in tape.conditions]
-        self._outcomes = [outcome for _, _, outcome in tape.conditions]
+        for function, args, outcome in tape.conditions:
+            rows = self._conditions[not varying.isdisjoint(values_in(args))]
+            rows.append((self.caller(function, args), outcome))
+        self._kept += [at for _, at in self._numbers[0]]
 
     def _find_number(self, x, blocks, kind, first, *rest):
         """Choose the register of a number, and how each run fills it; see `Input` for the holder.
@@ -289,16 +345,18 @@ class Program(Steps):
         blocks: by the id of an optimizer and the position of a group, the registers that each run
             fills with the group's hyper-parameters.
         """
+        if kind in ("leaf", "item"):
+            self._varying.add(x)
         if kind == "leaf":
             self._slots[x] = first
         elif kind == "item":
             (key,) = rest
-            self._numbers.append((lambda: first.get()[key], self.slot(x)))
+            self._numbers[True].append((_item_of(first.getter(), key), self.slot(x)))
         else:
             i, (k, *path) = rest
             at, regs = blocks[id(first), i][k], self.regs
             if path:
-                self._numbers.append((lambda: reduce(getitem, path, regs[at]), self.slot(x)))
+                self._numbers[False].append((lambda: reduce(getitem, path, regs[at]), self.slot(x)))
             else:
                 self._slots[x] = at
 
@@ -397,8 +455,12 @@ class Program(Steps):
         changed: dict = {}  # cells with equal values get one object, as the states of optimizers do
         for cell, value in tape.changed:
             key = value if values_in(value) else id(cell)
-            changed.setdefault(key, (number(value), []))[1].append(cell.setter())
+            row = changed.get(key)
+            if row is None:
+                row = changed[key] = number(value), [], self._new_slot()
+            row[1].append(cell)
         self._changed = [*changed.values()]
+        self._setters = [(make, [x.setter() for x in cells]) for make, cells, _ in self._changed]
         self._skips = [
             (optimizer, self.leaving(var), [(s, number(n)) for s, n in before])
             for optimizer, var, before in tape.skips
@@ -448,22 +510,33 @@ class Program(Steps):
 
         Returns None if this thread is running the program already, as in a signal handler.
         """
-        if self.is_mine():
-            return None
-        with self._lock, self.context():
-            self._owner = get_ident()
+        with self._lock:
+            if self._is_running:
+                return None
+            self._is_running = True
             try:
-                found = self.run(leaves)
-                if found is None and self._can_rebind(leaves):
-                    self.bind()
+                if self.is_quiet:
                     found = self.run(leaves)
+                else:
+                    with self.context():
+                        found = self.run(leaves)
+                if found is None:
+                    with self.context():
+                        if self._can_rebind(leaves):
+                            self.bind()
+                            found = self.run(leaves)
                 return found
             finally:
-                self._owner = None
+                self._is_running = False
 
     def is_mine(self):
         """Whether this thread is running the program."""
-        return self._owner == get_ident()
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return self._is_running
+        finally:
+            self._lock.release()
 
     def run(self, leaves):
         """The leaves of the result, or None if the program was not made for this call."""
@@ -474,8 +547,10 @@ class Program(Steps):
                 leaves = self._with_replaced(leaves)
             if not self._fits(leaves) or not self._numbers_fit():
                 return None
-            self._run()
-            self._have_effects()
+            if self._is_one:
+                self._in_one()
+            else:
+                self._run()
             found = [make(regs[at]) for make, at in self._results]
             if self._until_kernels:
                 self._prepare_kernels()
@@ -483,9 +558,10 @@ class Program(Steps):
                 found[at] = found[first]
             if graph is not None:
                 graph.join(found, self._nodes, regs, start)
-            for place, is_tuple, n, _ in reversed(replaced):
-                new = [found.pop() for _ in range(n)][::-1]
-                place.set(tuple(new) if is_tuple else new[0])
+            if replaced:
+                for place, is_tuple, n, _ in reversed(replaced):
+                    new = [found.pop() for _ in range(n)][::-1]
+                    place.set(tuple(new) if is_tuple else new[0])
             return found
         finally:
             regs[:] = self.blank
@@ -494,18 +570,38 @@ class Program(Steps):
         """Read and compute the numbers; returns whether the conditions on them hold."""
         regs = self.regs
         try:
-            for optimizer, values_in_group, i, place in self._hyper:
-                now = [*values_in_group(optimizer.param_groups[i])]
-                if now != optimizer._hyper[i].values and not take_hyper(optimizer):
+            if self._has_kept is None or not self._has_kept():
+                for optimizer, values_in_group, i, place in self._hyper:
+                    now = [*values_in_group(optimizer.param_groups[i])]
+                    if now != optimizer._hyper[i].values and not take_hyper(optimizer):
+                        return False
+                    regs[place] = optimizer._hyper[i].values
+                if not self._compute(False):
                     return False
-                regs[place] = optimizer._hyper[i].values
-            for find, at in self._numbers:
-                regs[at] = find()
-            return [*map(call_it, self._conditions)] == self._outcomes
+                for at in self._kept:
+                    self.blank[at] = regs[at]
+            return self._compute(True)
         except _NO_NUMBER:
             return False
 
+    def _compute(self, varying):
+        """Compute numbers, and return whether the conditions on them hold; if so, fill ``weak``.
+
+        varying: whether those that may differ although the hyper-parameters do not.
+        """
+        for find, at in self._numbers[varying]:
+            self.regs[at] = find()
+        for find, outcome in self._conditions[varying]:
+            if find() != outcome:
+                return False
+        for row in self.weak[varying]:
+            array, at, last = row
+            if self.regs[at] is not last:  # an assignment takes longer than this comparison
+                array[()] = row[2] = self.regs[at]
+        return True
+
     def _run(self):
+        """Make all calls and changes."""
         regs, tape, states, undo = self.regs, self.tape, None, ()
         try:
             for step in self._checks:
@@ -517,10 +613,6 @@ class Program(Steps):
                 states = [(g, g.get_state()) for g in tape.generators]
             for find, at in self._random:
                 regs[at] = find()
-        for row in self.weak:
-            array, at, last = row
-            if regs[at] is not last:  # an assignment takes longer than this comparison
-                array[()] = row[2] = regs[at]
         if self._undo:
             undo = [(regs[at], tape.duplicate(regs[at])) for at in self._undo]
         try:
@@ -534,12 +626,16 @@ class Program(Steps):
             for g, state in states or ():
                 g.set_state(state)
             raise Failed(error) from error
+        if self._in_one is not None:
+            self._in_one()
+            return
         if self._last_writes:
             writes.stamp(self._last_writes)
         for step in self._after:
             step()
         if self._last_writes:
             writes.stamp(self._last_writes)
+        self._have_effects()
 
     def _have_effects(self):
         """Change what the function has changed, other than by its array calls."""
@@ -549,28 +645,46 @@ class Program(Steps):
         for optimizer, at, counts in self._skips:
             is_skipped = self.backend.read_later(regs[at])
             optimizer._unread_skip = is_skipped, [(s, n(regs)) for s, n in counts]
-        for holder, what, at in self._rebound:
-            x = regs[holder]
-            (x if what == "array" else x._grad).array = regs[at]
+        _rebind(self._rebound, regs)
         for holder, at in self._gradients:
             grad, array = None, regs[at]
             if array is not None:  # inlined, since a call of `wrap` would double the time
                 grad = Tensor()
                 grad.array, grad.node, grad._grad = array, None, None
             regs[holder]._grad = grad  # last, so that Ctrl-C leaves no gradient without an array
-        for make, setters in self._changed:
+        for make, setters in self._setters:
             value = make(regs)
             for put in setters:
                 put(value)
-        for place, amount in tape.counts:
-            place.add(amount)
-        for function, args, kwargs in tape.afterwards:
-            function(*args, **kwargs)
+        _finish(tape)
 
 
 def _is_large(x):
     """Whether it is worth a step to free an array early."""
     return x.root().nbytes > 1 << 16
+
+
+def _rebind(rows, regs):
+    """Give tensors, or their gradients, other arrays."""
+    for holder, what, at in rows:
+        x = regs[holder]
+        (x if what == "array" else x._grad).array = regs[at]
+
+
+def _item_of(get, key):
+    return lambda: get()[key]
+
+
+def _set(put, regs, at):
+    put(regs[at])
+
+
+def _finish(tape):
+    """Count, and call what the function calls at the end."""
+    for place, amount in tape.counts:
+        place.add(amount)
+    for function, args, kwargs in tape.afterwards:
+        function(*args, **kwargs)
 
 
 def _free(tensors):

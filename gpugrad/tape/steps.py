@@ -21,12 +21,12 @@ class Steps:
     regs: the registers; the leaves of the arguments come first.
     blank: what the registers hold between runs: the objects that never change, and otherwise None.
     weak: lists of a 0-d array, which replaces a changing number in steps, its register, and the
-        number that the array has now.
+        number that the array has now; first those of numbers that follow from hyper-parameters.
     """
 
     def _reset(self, n_leaves):
         self.regs, self.blank = [None] * n_leaves, [None] * n_leaves
-        self.weak, self._slots, self._weak_of = [], {}, {}
+        self.weak, self._slots, self._weak_of = ([], []), {}, {}
         self._drop_stand_ins()
 
     def _drop_stand_ins(self):
@@ -176,11 +176,13 @@ class Steps:
         dtypes = {y.dtype for y in call.args if type(y) is Value and y.kind == "array"}
         if x not in call.args or len(dtypes) != 1 or self.binder.ufunc_of(call.function) is None:
             return None
+        if x in self.tape.random:
+            return None  # it is computed later than ``weak`` is filled
         key = x, *dtypes
         if key not in self._weak_of:
             self._weak_of[key] = array = self.binder.scalar(*dtypes)
             if array is not None:
-                self.weak.append([array, self.slot(x), None])
+                self.weak[x in self._varying].append([array, self.slot(x), None])
         return self._weak_of[key]
 
     # Calls

@@ -1,4 +1,4 @@
-"""The comparison of places of Python objects in C: what it finds, raises and leaves behind."""
+"""Visits of places in Python objects in C: what they find, change, raise and leave behind."""
 
 import contextlib
 import gc
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from native import needs_library
 
-from gpugrad.backends.native.objects import comparison
+from gpugrad.backends.native.objects import visiting
 
 pytestmark = needs_library
 
@@ -99,7 +99,7 @@ def test_places_are_compared(name):
             made = x.copy()
         elif isinstance(x, Slotted):
             made = type(x)(x.first, x.second)
-        are_same = comparison([*is_changed, (kind, made, key, value), *is_changed])
+        are_same = visiting([*is_changed, (kind, made, key, value), *is_changed])
         assert are_same() is True
         if change is not None:
             change(made)
@@ -121,7 +121,7 @@ def test_places_are_compared(name):
     ],
 )
 def test_errors_of_looking_up_are_raised(kind, x, key, error):
-    are_same = comparison([(kind, x, key, 1)])
+    are_same = visiting([(kind, x, key, 1)])
     for _ in range(2):
         with pytest.raises(error):
             are_same()
@@ -129,21 +129,21 @@ def test_errors_of_looking_up_are_raised(kind, x, key, error):
 
 def test_equal_values_are_other_objects():
     x = Computed()
-    assert comparison([("attribute", x, "value", x.value)])() is False
+    assert visiting([("attribute", x, "value", x.value)])() is False
 
 
 def test_every_place_is_compared():
     x = {str(i): object() for i in range(50)}
     rows = [("item", x, key, value) for key, value in x.items()]
     rows.insert(25, ("names", x, None, list(x)))
-    are_same = comparison(rows)
+    are_same = visiting(rows)
     assert are_same() is True
     for key, value in [*x.items()]:
         x[key] = None
         assert are_same() is False
         x[key] = value
     assert are_same() is True
-    assert comparison([])() is True
+    assert visiting([])() is True
 
 
 def test_no_references_are_kept_or_lost():
@@ -159,7 +159,7 @@ def test_no_references_are_kept_or_lost():
         ("length", x.items, None, 1),
     ]
     objects = [VALUE, x, x.d, x.items, x.s]
-    functions = [comparison([row]) for row in rows]
+    functions = [visiting([row]) for row in rows]
     before = [*map(sys.getrefcount, objects)]
     for are_same in functions:
         for _ in range(100):
@@ -170,7 +170,7 @@ def test_no_references_are_kept_or_lost():
 
 
 def test_a_slot_that_is_none_gives_no_function():
-    assert comparison([("slot", Plain(a=1), "__dict__", None)]) is None
+    assert visiting([("slot", Plain(a=1), "__dict__", None)]) is None
 
 
 def layout_of(x):
@@ -205,7 +205,7 @@ REGISTERS = {
 def test_registers_are_compared(name):
     rows, good, bad = REGISTERS[name]
     registers = [None, VALUE]
-    are_same = comparison(rows, registers)
+    are_same = visiting(rows, registers)
     for x, holds in [(good, True), *[(x, False) for x in bad], (good, True)]:
         registers[:] = x, VALUE
         assert are_same() is holds
@@ -215,7 +215,7 @@ def test_what_slots_contain_is_loaded_into_registers():
     x, others = Slotted(VALUE), [object(), object()]
     registers = [x, None, *others]
     rows = [("load", 0, Slotted.first, 2), ("load", 2, None, 3), ("load", 0, Slotted.second, 1)]
-    are_same = comparison(rows, registers)
+    are_same = visiting(rows, registers)
     before = [*map(sys.getrefcount, [VALUE, x, *others])]
     for _ in range(10):
         registers[:] = [x, None, *others]
@@ -232,8 +232,90 @@ def test_an_array_over_foreign_memory_is_outside_of_others():
     buffer = bytearray(64)
     x, y = np.frombuffer(buffer), np.frombuffer(buffer)[4:]
     registers = [x]
-    assert comparison([("outside", 0, None, {MATRIX.ctypes.data})], registers)() is True
-    inside = comparison([("outside", 0, None, {x.ctypes.data})], registers)
+    assert visiting([("outside", 0, None, {MATRIX.ctypes.data})], registers)() is True
+    inside = visiting([("outside", 0, None, {x.ctypes.data})], registers)
     assert inside() is False
     registers[0] = y
     assert inside() is False
+
+
+class Forged:
+    @property
+    def __class__(self):
+        return Slotted
+
+
+def test_classes_and_variables_of_closures():
+    x, y, forged = Plain(), None, Forged()
+
+    def closure():
+        return y
+
+    (cell,) = closure.__closure__
+    rows = [("attribute", x, "__class__", Plain), ("attribute", cell, "cell_contents", None)]
+    is_same, is_forged = visiting(rows), visiting([("attribute", forged, "__class__", Forged)])
+    assert is_same() is True
+    y = VALUE
+    assert is_same() is False
+    y = None
+    x.__class__ = Forged
+    assert is_same() is False
+    assert is_forged() is False
+
+
+def test_an_item_that_registers_keep():
+    group, registers = {"a": 1.5, "b": VALUE}, [None, 1.5]
+    is_kept = visiting([("kept", group, "b", 0), ("kept", group, "a", 1)], registers)
+    assert is_kept() is False
+    registers[:] = group["b"], group["a"]
+    assert is_kept() is True
+    group["a"] = float("1.5")
+    assert is_kept() is False
+    del group["a"]
+    assert is_kept() is False
+
+
+def test_changes():
+    calls, result = [], object()
+    x, y, items, registers = Slotted(1, 2), Slotted(), [0], [VALUE, None, None, None]
+    registers[3] = y
+    rows = [
+        ("call", lambda: calls.append(1), None, None),
+        ("make", lambda: result, None, 1),
+        ("put", x, "second", 1),
+        ("put", items, 0, 1),
+        ("new", 0, 3, (Slotted.first, Slotted.second, Slotted.third)),
+    ]
+    change = visiting(rows, registers)
+    objects = [VALUE, result, None, y]
+    assert change() is True
+    before = [*map(sys.getrefcount, objects[:2])]
+    for n in range(2, 20):
+        assert change() is True
+        assert calls == [1] * n
+    assert [*map(sys.getrefcount, objects[:2])] == before
+    assert (x.first, x.second, items, registers) == (1, result, [result], [VALUE, result, None, y])
+    assert type(y.third) is Slotted
+    assert (y.third.first, y.third.second, y.third.third) == (VALUE, None, None)
+
+
+def test_a_value_that_is_missing_makes_no_object():
+    y = Slotted()
+    y.third = VALUE
+    rows = [("new", 0, 1, (Slotted.first, Slotted.second, Slotted.third))]
+    assert visiting(rows, [None, y])() is True
+    assert y.third is None
+
+
+@pytest.mark.parametrize("kind", ["call", "make"])
+def test_an_error_ends_the_changes(kind):
+    x, registers = Slotted(1), [VALUE]
+
+    def fail():
+        raise ZeroDivisionError
+
+    change = visiting([(kind, fail, None, 0), ("put", x, "first", 0)], registers)
+    with pytest.raises(ZeroDivisionError):
+        change()
+    assert x.first == 1
+    assert registers == [VALUE]

@@ -1,6 +1,7 @@
 """A kernel: one C function in the place of several bound calls of NumPy."""
 
 import ctypes
+import struct
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ from ..numpy.threads import run_kernel
 from . import base, compiler
 from .calls import TYPES, operations
 from .loops import Root, Schedule
+from .objects import method
 from .source import BLOCK, Source
 
 __all__ = ["TYPES", "Kernel", "Root", "address_of", "is_available", "operations", "owner"]
@@ -61,30 +63,23 @@ class Kernel:
         self.build.wait()
         base.wait(*self._libraries)
 
-    def step(self, registers, calls):
+    def step(self, registers, otherwise):
         """A function without arguments that runs it; None if one of its libraries is missing.
 
-        calls: functions to call in its place where an array in a register is not aligned.
+        otherwise: what to call in its place where an array in a register is not aligned.
         """
         library = self.build.library
         if library is None or None in map(base.base, self._libraries):
             return None
         addresses = [*map(self._address, self._entries)]
         self._table = (ctypes.c_void_p * len(addresses))(*addresses)
-        function = library.gg_kernel
-        table = ctypes.c_void_p(ctypes.addressof(self._table))
-        items = ctypes.c_void_p(id(registers))
-        run = partial(function, table, items, ctypes.c_int64(1))
+        function, table = library.gg_kernel, ctypes.addressof(self._table)
         if self._is_divided:
-            run = partial(run_kernel, function, table, items)
-
-        def step():
-            if run():
-                for call in calls:
-                    call()
-
-        step.func = function
-        return step
+            items = ctypes.c_void_p(id(registers))
+            run = partial(run_kernel, function, ctypes.c_void_p(table), items)
+            return lambda: otherwise() if run() else None
+        numbers = base.address(function), table, id(registers), id(otherwise)
+        return method("run_kernel", struct.pack("=4q", *numbers), otherwise)
 
     def _address(self, x):
         return address_of(self._memory) if x == "memory" else _entry(x)

@@ -1,4 +1,4 @@
-// Whether places in Python's objects contain what they did. Python's own functions, of whose
+// Looks at places in Python's objects, and changes some. Python's own functions, of whose
 // addresses `gg_set_python` is told since there may be no Python.h, are called with the GIL.
 
 static struct {
@@ -7,8 +7,10 @@ static struct {
     int64_t (*length)(void *);
     int (*next)(void *, int64_t *, void **, void **), (*is_instance)(void *, void *);
     void (*retain)(void *), (*release)(void *), *(*truth)(long);
+    void *(*save)(void), (*restore)(void *); // release the GIL, and take it again
+    void *(*call)(void *);
     int64_t head, head_of_bytes; // bytes of objects, and of bytes objects, before their contents
-    void *arrays;                // the type of NumPy's arrays
+    void *arrays, *none;         // the type of NumPy's arrays; None
 } python;
 
 void gg_set_python(const void *told) { memcpy(&python, told, sizeof python); }
@@ -17,6 +19,17 @@ typedef struct {
     int64_t kind;
     void **x, *key, *value; // an object or where one is, what to look up, and what is expected
 } Place;
+
+static void put(void *place, void *x) {
+    void **to = place, *old = *to;
+    *to = x;
+    python.release(old);
+}
+
+static void *retained(void *x) {
+    python.retain(x);
+    return x;
+}
 
 typedef struct {
     char *elements;
@@ -66,12 +79,13 @@ static int is_outside(void *x, const int64_t *addresses) {
     return !is_among(ARRAY_OF(x)->elements, addresses);
 }
 
-// What is compared, see `objects.py`.
+// What is compared or done, see `objects.py`.
 enum { END, SLOT, OTHER, SAME, DIFFERENT, TYPE, FIELD, LOAD, APART, LAYOUT, OUTSIDE };
-enum { NAMES = OUTSIDE + 1, LENGTH, ITEM_OF_DICT, ITEM_OF_LIST, ITEM, ATTRIBUTE };
+enum { NAMES = OUTSIDE + 1, LENGTH, KEPT, ITEM_OF_DICT, ITEM_OF_LIST, ITEM, ATTRIBUTE };
+enum { CALL = ATTRIBUTE + 1, MAKE, PUT, NEW };
 
 // A method of a bytes object that contains places, of which the last is END, and lists of numbers.
-void *gg_are_same(char *self, void *no_arguments) {
+void *gg_visit(char *self, void *no_arguments) {
     const char *content = self + python.head_of_bytes;
     int holds = 1;
     for (const Place *p = (const Place *)content; holds && p->kind != END; p++) {
@@ -87,12 +101,8 @@ void *gg_are_same(char *self, void *no_arguments) {
         case LOAD:
             found = p->key ? *(void **)(*(char **)p->x + (int64_t)p->key) : *p->x;
             holds = found != NULL;
-            if (holds) {
-                void **to = p->value, *old = *to;
-                python.retain(found);
-                *to = found;
-                python.release(old);
-            }
+            if (holds)
+                put(p->value, retained(found));
             break;
         case APART: holds = !is_among(*p->x, list); break;
         case LAYOUT: holds = has_layout(*p->x, list); break;
@@ -105,12 +115,37 @@ void *gg_are_same(char *self, void *no_arguments) {
             holds = length == (int64_t)p->value;
             break;
         }
+        case KEPT: holds = python.get_of_dict(p->x, p->key) == *(void **)p->value; break;
         case ITEM_OF_DICT: holds = python.get_of_dict(p->x, p->key) == p->value; break;
         case ITEM_OF_LIST:
             found = python.get_of_list(p->x, (int64_t)p->key);
             if (!found)
                 return NULL;
             holds = found == p->value;
+            break;
+        case CALL:
+        case MAKE:
+            found = python.call(p->x);
+            if (!found)
+                return NULL;
+            if (p->kind == MAKE)
+                put(p->value, found);
+            else
+                python.release(found);
+            break;
+        case PUT: put(p->x, retained(*(void **)p->value)); break;
+        case NEW:
+            found = python.none;
+            if (*p->x == found)
+                python.retain(found);
+            else if (!(found = python.call((void *)list[1])))
+                return NULL;
+            else {
+                put((char *)found + list[2], retained(*p->x));
+                for (int64_t i = 3; i <= *list; i++)
+                    put((char *)found + list[i], retained(python.none));
+            }
+            put(*(char **)p->key + list[*list], found); // last, so that it is complete
             break;
         default:
             found = (p->kind == ITEM ? python.get_item : python.get_attribute)(p->x, p->key);
@@ -121,4 +156,17 @@ void *gg_are_same(char *self, void *no_arguments) {
         }
     }
     return python.truth(holds);
+}
+
+// A method of a bytes object that contains a kernel, its arguments, and an object to call if the
+// kernel returns 1. Other threads can run meanwhile.
+void *gg_run_kernel(char *self, void *no_arguments) {
+    const struct {
+        int (*kernel)(void *, void *, int64_t);
+        void *table, *registers, *otherwise;
+    } *given = (void *)(self + python.head_of_bytes);
+    void *state = python.save();
+    const int found = given->kernel(given->table, given->registers, 1);
+    python.restore(state);
+    return found ? python.call(given->otherwise) : retained(python.none);
 }

@@ -1,10 +1,10 @@
-"""Comparing what many places in Python's objects contain with what they did, by one call in C."""
+"""Looking at many places in Python's objects, and changing some, by one call in C."""
 
 import ctypes
 import struct
 import sys
 from functools import cache
-from types import MemberDescriptorType
+from types import CellType, MemberDescriptorType
 
 import numpy as np
 
@@ -13,16 +13,19 @@ from . import base
 # The functions of Python that `objects.c` calls, in its order.
 _FUNCTIONS = (
     "PyObject_GetAttr PyObject_GetItem PyDict_GetItem PyList_GetItem PyObject_Size PyDict_Next "
-    "PyObject_IsInstance Py_IncRef Py_DecRef PyBool_FromLong"
+    "PyObject_IsInstance Py_IncRef Py_DecRef PyBool_FromLong PyEval_SaveThread "
+    "PyEval_RestoreThread PyObject_CallNoArgs"
 ).split()
-_OF_REGISTERS = "is equals differs type field load apart layout outside".split()
+_OF_REGISTERS = "is equals differs type field load apart layout outside new".split()
+_TO_REGISTERS = "equals differs load kept make put".split()
 _KINDS = {
     name: number
     for number, names in enumerate(
         [
             [], ["slot", "is"], ["other"], ["same", "equals"], ["differs"], ["type"], ["field"],
-            ["load"], ["apart"], ["layout"], ["outside"], ["names"], ["length"], ["item of dict"],
-            ["item of list"], ["item"], ["attribute"],
+            ["load"], ["apart"], ["layout"], ["outside"], ["names"], ["length"], ["kept"],
+            ["item of dict"], ["item of list"], ["item"], ["attribute"], ["call"],
+            ["make"], ["put"], ["new"],
         ]
     )
     for name in names
@@ -42,13 +45,23 @@ class _Method(ctypes.Structure):
     ]
 
 
+def method(name, content, kept=None):
+    """A function of `objects.c` that takes no arguments, as the method of a bytes object.
+
+    kept: an object that lives as long as the method.
+    """
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype = ctypes.py_object
+    return make(ctypes.byref(_method(name)), ctypes.py_object(content), ctypes.py_object(kept))
+
+
 @cache
-def _method(library):
+def _method(name):
+    library = base.base()
     told = [base.address(ctypes.pythonapi[name]) for name in _FUNCTIONS]
-    told += _HEAD, bytes.__basicsize__ - 1, id(np.ndarray)
+    told += _HEAD, bytes.__basicsize__ - 1, id(np.ndarray), id(None)
     library.gg_set_python((ctypes.c_void_p * len(told))(*told))
-    function = base.address(library.gg_are_same)
-    return _Method(b"are_same", function, _NO_ARGUMENTS, None)
+    return _Method(name.encode(), base.address(library[f"gg_{name}"]), _NO_ARGUMENTS, None)
 
 
 @cache
@@ -62,7 +75,19 @@ def _offset(slot):
     return [*words].index(id(mark)) * size
 
 
-def comparison(rows, registers=()):
+def _place_of(x, name, value):
+    """Where an attribute lies in memory, if to look it up does no more than read that."""
+    at = None
+    if type(x) is CellType:
+        at = id(x) + _HEAD
+    elif name == "__class__":
+        kinds = type(x).__mro__[:-1]
+        is_plain = not any(vars(k).keys() & {"__class__", "__getattribute__"} for k in kinds)
+        at = id(x) + _HEAD - 8 if is_plain else None
+    return at if at and ctypes.c_void_p.from_address(at).value == id(value) else None
+
+
+def visiting(rows, registers=()):
     """A function without arguments that returns whether places contain what they did.
 
     It compares by identity, so that False may also mean that they contain equal objects, and raises
@@ -77,6 +102,7 @@ def comparison(rows, registers=()):
     - "same": whether the slots ``key`` of ``x`` and of ``value`` contain the same.
     - "names": whether the keys of a dict are those in the list ``value``, in this order.
     - "length": whether ``x`` has ``value`` items.
+    - "kept": whether the item ``key``, a str, of a dict is the one in register ``value``.
 
     In other kinds, ``x`` is an index of registers, in which there is an object.
 
@@ -88,6 +114,16 @@ def comparison(rows, registers=()):
     - "apart": whether its `id` is in the list ``value``.
     - "layout": whether it is an array with the shape, dtype and strides in ``value``.
     - "outside": whether an array lies in no array whose elements begin at the addresses ``value``.
+
+    Other kinds change something:
+
+    - "call" and "make": call ``x`` without arguments; the latter puts the result into register
+      ``value``.
+    - "put": put the content of register ``value`` into the slot ``key`` of ``x``, or make it the
+      item ``key`` of a list whose length never changes.
+    - "new": make an object, put the content of register ``x`` into the first of the slots in
+      ``value``, None into the others, and the object into the last of these slots of the object in
+      register ``key``. If register ``x`` contains None, put that there instead of an object.
     """
     library = base.base()
     if library is None or not getattr(sys, "_is_gil_enabled", lambda: True)():
@@ -99,17 +135,20 @@ def comparison(rows, registers=()):
         where, what, expected = id(x), id(key), id(value)
         if kind in _OF_REGISTERS:
             where = items + 8 * x
-        if kind in ("slot", "other", "same"):
+        if kind in _TO_REGISTERS:
+            expected = items + 8 * value
+        if kind == "put" and type(x) is list:
+            where = (ctypes.c_void_p.from_address(id(x) + _HEAD + 8).value or 0) + 8 * key
+        elif kind in ("slot", "other", "same", "put"):
             slot = getattr(type(x), key)
             if type(slot) is not MemberDescriptorType:
                 return None
             where += _offset(slot)
             expected += _offset(slot) if kind == "same" else 0
-        elif kind in ("equals", "differs", "load"):
-            expected = items + 8 * value
+        elif kind in ("field", "load"):
             what = 0 if key is None else _offset(key)
-        elif kind == "field":
-            what = _offset(key)
+        elif kind == "new":
+            what, found = items + 8 * key, [id(value[0].__objclass__), *map(_offset, value)]
         elif kind == "layout":
             shape, dtype, strides = value
             found = [id(dtype), *shape, *strides]
@@ -124,11 +163,11 @@ def comparison(rows, registers=()):
             kind = "item of dict"
         elif kind == "item" and type(x) is list and type(key) is int and key >= 0:
             kind, what = "item of list", key
+        elif kind == "attribute" and (place := _place_of(x, key, value)):
+            kind, where = "slot", place
         if found is not None:
             expected = 32 * (1 + len(rows)) + 8 * len(lists)
             lists += len(found), *found
         places += _KINDS[kind], where, what, expected
     packed = struct.pack(f"={len(places) + 4 + len(lists)}q", *places, 0, 0, 0, 0, *lists)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype = ctypes.py_object
-    return make(ctypes.byref(_method(library)), ctypes.py_object(packed), None)
+    return method("visit", packed)
