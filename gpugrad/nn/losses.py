@@ -190,7 +190,7 @@ def cross_entropy(
 def _plain(input, target, reduction, ignore_index):
     """The cross entropy of labels without weights and smoothing, which is a single op."""
     options = {"reduction": reduction, "ignore_index": ignore_index}
-    if len(input.shape) < 3:
+    if getattr(input, "ndim", 0) < 3:  # the op says of a list that it takes none
         return neural.cross_entropy(input, target, **options)
     target = asarray(target)
     _check_labels("cross_entropy", input, target)

@@ -376,7 +376,7 @@ def _repeat_vjp(xp, g, x_shape, repeats, axis):
     before, n, after = shape[:axis], shape[axis], shape[axis + 1 :]
     if isinstance(repeats, int) or math.prod(repeats.shape) == 1:
         g = xp.reshape(g, (*before, n, g.shape[axis] // max(n, 1), *after))
-        return xp.reshape(xp.sum(g, axis=axis + 1, dtype=g.dtype), x_shape)
+        return xp.reshape(xp.sum(g, axis=axis + 1), x_shape)
     places = xp.cumulative_sum(xp.ones_like(xp.astype(repeats, xp.int64)), axis=0) - 1
     origins = xp.reshape(xp.repeat(places, repeats), (*[1] * len(before), -1, *[1] * len(after)))
     return xp.reshape(xp.add_along_axis(g, origins, shape, axis), x_shape)

@@ -129,12 +129,19 @@ def test_ops_look_at_sizes_after_a_large_array(set_least, use):
     assert x.grad.numpy().tobytes() == np.exp(x.array).tobytes()
 
 
-def test_one_thread_looks_at_no_sizes(set_least):
-    set_least(1, has_large=False)
+def test_one_thread_has_kernels_of_one_piece(set_least, monkeypatch):
+    set_least(1 << 18, has_large=False)
     threads._threads.resize(1)
-    base.notice(np.ones(2))
-    assert not base.has_large
-    assert large.computed(np.exp, [np.ones(2)]) is None
+    monkeypatch.setattr(kernel, "_PIECES", 0)  # which would compute nothing
+    x, made = drawn(1 << 18), watch(monkeypatch, large.Kernels, "_kernel")
+    base.notice(x)
+    assert base.has_large
+    assert large.computed(np.exp, [x]) is None
+    kernels = large.Kernels(gpugrad.softsign.op.forward, lambda: kernel)
+    assert kernels.result(xp, (x,), {}) is None
+    kernels.result(xp, (x,), {})
+    made[0][0][1].build.wait()
+    same(kernels.result(xp, (x,), {}), x / (1 + x))
 
 
 def test_without_threads_in_the_library(monkeypatch):
@@ -263,7 +270,7 @@ def test_discarded_nans_of_kernels(set_least, monkeypatch):
     set_least(8193)
     x, g = drawn(9000), drawn(9000)
     x[:100], g[50:150], x[200], g[300] = 0, 0, np.nan, np.nan
-    made = watch(monkeypatch, large._Kernels, "_kernel")
+    made = watch(monkeypatch, large.Kernels, "_kernel")
     tensor = gpugrad.asarray(x, requires_grad=True)
     with quiet():
         for _ in range(3):
@@ -333,7 +340,7 @@ def test_a_loop_that_raises():
 ])  # fmt: skip
 def test_kernels_of_forwards_report_errors(set_least, monkeypatch, function, number, message):
     set_least(8193)
-    made, x = watch(monkeypatch, large._Kernels, "_kernel"), drawn(9000, dtype=np.float64)
+    made, x = watch(monkeypatch, large.Kernels, "_kernel"), drawn(9000, dtype=np.float64)
     for _ in range(2):
         function(gpugrad.asarray(x))
     (((_, kernel_), _),) = made

@@ -160,6 +160,47 @@ def test_elementwise_functions(call, static, dtype, kind):
             assert_same(twins["x"](xp, g, *kept, guarded=True), xp.zero_discarded_nans(expected, g))
 
 
+MADE_OF_DEFINITIONS = [
+    *[(call, {}) for call in (smooth.logsigmoid, smooth.tanhshrink, smooth.softsign)],
+    *[(call, {"lambd": 0.3}) for call in (smooth.hardshrink, smooth.softshrink)],
+    (smooth.hardsigmoid, {}), (smooth.hardtanh, {"min_val": 0.0, "max_val": 6.0}),
+    (smooth.threshold, {"threshold": 0.1, "value": 20.0}),
+]  # fmt: skip
+
+
+@each_kind
+@pytest.mark.parametrize("call, static", MADE_OF_DEFINITIONS)
+def test_kernels_that_are_made_of_definitions(call, static, dtype, kind):
+    op = call.op
+    rule, twins = op.rules["x"], op.twins["numpy"]
+    x, g = (values(40_003, dtype, kind, seed) for seed in (1, 2))
+    kept = [{"x": x, **static}[name] for name in kept_names(rule)]
+    cotangent = rule(xp, g, *kept)
+    runs = [
+        (twins["x"], lambda **guarded: twins["x"](xp, g, *kept, **guarded), cotangent),
+        (twins["x"], lambda: runs[0][1](guarded=True), xp.zero_discarded_nans(cotangent, g)),
+    ]
+    if "forward" in twins:
+        forward = twins["forward"]
+        runs.append((forward, lambda: forward(xp, x, **static), op.forward(xp, x, **static)))
+    for twin, compute, expected in runs:
+        compute()
+        compute()  # the second time, a kernel is ordered
+        for _, built in twin._kernels._kernels.values():
+            built.build.wait()
+        found = compute()
+        assert found is not NotImplemented or kind == "some special"  # whose errors NumPy reports
+        if found is not NotImplemented:
+            assert_same(found, expected)
+
+
+def test_rows_of_columns_have_kernels():
+    wide = values((64, 256), np.float32, "ordinary", 0)
+    sigmoid = ops.sigmoid.op.twins["numpy"]["forward"]
+    assert_same(sigmoid(xp, wide[:, 128:]), ops.sigmoid.op.forward(xp, wide[:, 128:]))
+    assert sigmoid(xp, wide.T) is NotImplemented
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_gelu_is_that_of_its_pieces(kind, monkeypatch):
     x, g = (values(100_003, np.float32, kind, seed) for seed in (1, 2))

@@ -1138,3 +1138,9 @@ def test_nearest_places_are_exact(mode, half):
     for n, m in itertools.product(range(1, 50), repeat=2):
         found = F.interpolate(gpugrad.arange(n)[None, None], size=m, mode=mode)[0, 0].tolist()
         assert found == [math.floor(Fraction(2 * i + half, 2 * m) * n) for i in range(m)]
+
+
+def test_nearest_places_of_another_byte_order():
+    x = gpugrad.asarray(np.ones((1, 1, 1, 2), ">f8"), requires_grad=True)
+    F.interpolate(x, scale_factor=2).sum().backward()
+    assert x.grad.tolist() == [[[[4.0, 4.0]]]]

@@ -79,6 +79,7 @@ linear.load_state_dict({"weight": np.ones((1, 2))})  # ValueError: missing: bias
 linear.load_state_dict({"weight": np.ones((2, 2)), "bias": np.ones(1)})  # ValueError: (2, 2), not
 linear.load_state_dict(parallel)  # ValueError: load {name.removeprefix('module.'): x for name
 linear.load_state_dict("model.pt")  # TypeError: must be a dict of tensors by name, not a str
+F.cross_entropy([[1.0, 2.0]], [0])  # TypeError: cross_entropy: cannot take a list; give a Tensor
 F.cross_entropy(logits, gg.tensor([0, 3]))  # IndexError: from 0 to 2, but go from 0 to 3; given
 F.cross_entropy(logits, gg.tensor([0.0, 1.0]))  # ValueError: by target.astype(gpugrad.int64)
 F.mse_loss(x, x[:, :1])  # ValueError: must have the same shape, but have (2, 2) and (2, 1)

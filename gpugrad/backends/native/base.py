@@ -200,7 +200,7 @@ def are_allowed():
 def notice(x):
     """Have ops look at the sizes of arrays from now on, if this one is large."""
     global has_large
-    if not has_large and x.size >= LEAST and is_expected() and are_allowed():
+    if not has_large and x.size >= LEAST and is_expected():
         has_large = True
         for changed in on_change:
             changed()

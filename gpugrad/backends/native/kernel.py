@@ -17,6 +17,8 @@ from .source import BLOCK, Source
 __all__ = ["TYPES", "Kernel", "Root", "address_of", "is_available", "operations", "owner"]
 
 _HEAD = object.__basicsize__
+_OF_A_CALL = "size", "pieces", "errors"  # entries that each call of a `Formula` fills
+_PIECES = 16  # of arrays that several threads share
 _PRELUDE = f"#define HEAD {_HEAD}\n#define BLOCK {BLOCK}\n{base.text_of('kernel.h')}"
 
 
@@ -116,12 +118,13 @@ class Formula:
         if library is None or base.base() is None:
             return False
         if self._addresses is None:
-            entries = [0 if x in ("size", "errors") else _entry(x) for x in self._entries]
+            entries = [0 if x in _OF_A_CALL else _entry(x) for x in self._entries]
             self._addresses = (ctypes.c_void_p * len(entries))(*entries)
         table = type(self._addresses).from_buffer_copy(self._addresses)
         errors = ctypes.c_int64()
-        table[self._entries.index("size")] = size
-        table[self._entries.index("errors")] = ctypes.addressof(errors)
+        numbers = size, _PIECES if base.are_allowed() else 1, ctypes.addressof(errors)
+        for name, number in zip(_OF_A_CALL, numbers, strict=True):
+            table[self._entries.index(name)] = number
         if library.gg_kernel(table, ctypes.c_void_p(id(arrays)), ctypes.c_int64(1)):
             return False
         return not errors.value or not base.is_reported(errors.value)

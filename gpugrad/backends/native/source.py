@@ -12,7 +12,6 @@ from .calls import TYPES
 
 BLOCK = 512  # elements of a part of a long row, whose values stay in the cache
 _PIECE = 1 << 16  # operations on elements that are worth being a piece for a thread
-_PIECES = 16  # of arrays of any size
 
 
 class Source:
@@ -24,8 +23,9 @@ class Source:
     nbytes: the size of the kernel's own memory.
     is_divided: whether several threads compute its products.
     is_sized: whether its only loop has the number of elements that the arrays have. If not, the
-        entry ``"size"`` of the table is this number, and the kernel adds the floating-point errors
-        to the number at the address in the entry ``"errors"``.
+        entry ``"size"`` of the table is this number, ``"pieces"`` says in how many pieces they are
+        computed, and the kernel adds the floating-point errors to the number at the address in the
+        entry ``"errors"``.
     """
 
     def __init__(self, schedule, is_sized=True):
@@ -124,7 +124,7 @@ class _Body:
     def _divide(self, kinds):
         work = math.prod(self.outer) * self.inner * len(kinds)
         if not self.source.is_sized:
-            return BLOCK, _PIECES
+            return BLOCK, f"(int64_t){self.source.place('pieces')}"
         most = max(1, min(work // _PIECE, 64))
         if self.is_flat:
             return BLOCK, _power_of_2(min(most, math.ceil(self.inner / BLOCK)))
@@ -176,10 +176,12 @@ class _Body:
         """The lines of a loop over the rows, or over the blocks of the long row."""
         block = f"block{self.number}(P, {''.join([f'{x}, ' for x in places])}"
         if self.is_flat:
-            size, part = self.inner, math.ceil(math.ceil(self.inner / BLOCK) / self.pieces) * BLOCK
-            if not self.source.is_sized:
+            if self.source.is_sized:
+                size = self.inner
+                part = math.ceil(math.ceil(size / BLOCK) / self.pieces) * BLOCK
+            else:
                 size = f"(int64_t){self.source.place('size')}"
-                part = f"({size} / {BLOCK * self.pieces} + 1) * {BLOCK}"
+                part = f"({size} / ({BLOCK} * {self.pieces}) + 1) * {BLOCK}"
             return [
                 f"    PIECE({size}, {part});",
                 "    for (int64_t i = start; i < end; i += BLOCK)",

@@ -37,10 +37,10 @@ _MOST_SEEN = 64  # constants of a rule that are remembered, such as the last key
 def in_parts(function, native, ufunc=None):
     """The forward of an elementwise op for large arrays: one kernel, or ufuncs in parts.
 
-    native: see `_Kernels`.
+    native: see `Kernels`.
     ufunc: the one that the forward calls, if it does nothing else.
     """
-    kernels = _Kernels(function, native)
+    kernels = Kernels(function, native)
 
     @wraps(function)
     def run(xp, *arrays, **static):
@@ -320,7 +320,7 @@ def _loop(ufunc, *kinds):
 
 def as_kernel(function, native):
     """A function ``rule(xp, g, saved)`` of an elementwise op for large arrays, as `in_parts`."""
-    kernels = _Kernels(lambda xp, g, *saved: function(xp, g, saved), native)
+    kernels = Kernels(lambda xp, g, *saved: function(xp, g, saved), native)
 
     def run(xp, g, saved):
         if type(g) is not np.ndarray or g.size < base.LEAST:
@@ -334,7 +334,7 @@ def as_kernel(function, native):
     return run
 
 
-class _Kernels:
+class Kernels:
     """The kernels of a function of an elementwise op.
 
     A kernel is made when the function meets the same constants for the second time.
@@ -347,11 +347,9 @@ class _Kernels:
         self._kernels, self._seen = {}, set()
 
     def result(self, xp, values, static):
-        """The result for some values, of which an array is large; None without a kernel for it."""
-        if not base.are_allowed():
-            return None
+        """The result for some values, of which an array has axes; None without a kernel for it."""
         arrays = [x for x in values if type(x) is np.ndarray]
-        shape = next(x.shape for x in arrays if x.size >= base.LEAST)
+        shape = next(x.shape for x in arrays if x.ndim)
         values = [_number_in(x, shape) for x in values]
         arrays = [x for x in values if type(x) is np.ndarray]
         if not all(x.ndim == 0 or _is_plain(x, shape) for x in arrays):

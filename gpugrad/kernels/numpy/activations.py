@@ -1,4 +1,4 @@
-"""The twins of activations: kernels with the bits of the definitions.
+"""The twins of activations: kernels with the bits of the definitions, some made of these.
 
 That of `gelu` for float32 has bits of its own: SciPy's erfc, which is not vectorised, takes 4 times
 as long. Where the library of kernels is not there yet, NumPy computes the same on pieces.
@@ -11,8 +11,11 @@ import numpy as np
 from ...backends.declarations import declare
 from ...backends.dtypes import float32, float64
 from ...backends.native.base import each, is_expected, step_of_each
+from ...backends.numpy.large import Kernels
 from ...backends.numpy.namespace import xp
 from ...backends.numpy.threads import divided
+from ...backends.registry import backend_of
+from ...ops import activations as ops
 from ...ops.activations import _GELU_CUBIC as CUBIC
 from ...ops.activations import _GELU_LINEAR as LINEAR
 from ...ops.activations import elu, gelu, hardswish, leaky_relu, mish, silu, softplus
@@ -20,6 +23,7 @@ from ...ops.neural import largest_exponent, relu, sigmoid
 from .common import are_alike, in_c_order
 
 _FEW = 2048  # elements: for fewer, the definitions take no longer
+_MANY = 1 << 15  # those for which a kernel that is made of a definition takes less time
 _LARGEST = {dtype: largest_exponent(np, dtype) for dtype in (float32, float64)}
 
 # The standard normal distribution function of -x is t * P(t) * exp(-x**2 / 2) for x >= 0, with
@@ -44,6 +48,8 @@ def _result(name, x, g=None, guarded=False, *numbers):
     """
     if not is_expected() or x.size < _FEW:
         return NotImplemented
+    if x.strides[-1] == x.itemsize and x.shape[-1] > 1:
+        x = np.ascontiguousarray(x)  # rows, such as half of the columns of a matrix
     if type(g) is np.ndarray:
         g = np.ascontiguousarray(g)  # such as the cotangent of a sum's operand
     if not are_alike(x, x if g is None else g):
@@ -80,6 +86,40 @@ for _call in (sigmoid, relu, silu, leaky_relu, elu, softplus, mish, hardswish):
     _call.twin("numpy", x=_Rule(_call.op))
 for _call in (sigmoid, silu, leaky_relu, elu, softplus, mish, hardswish):
     _call.twin("numpy", _forward(_call.op.name, _call.op))
+
+
+class _Generated:
+    """A twin that is a kernel made of the definition; large arrays have one without a twin, too.
+
+    function: the forward or the rule.
+    """
+
+    is_eager = True
+
+    def __init__(self, function, is_rule):
+        def run(xp, *args, guarded=False, **static):
+            found = function(xp, *args, **static)
+            return xp.zero_discarded_nans(found, args[0]) if guarded else found
+
+        self.__name__, self.__code__ = function.__name__, function.__code__
+        self.__kwdefaults__ = {"guarded": False} if is_rule else None
+        self._kernels = Kernels(run, backend_of[np.ndarray].native)
+
+    def __call__(self, xp, x, *args, **static):
+        if x.size < _MANY or not is_expected():
+            return NotImplemented
+        found = self._kernels.result(xp, (x, *args), static)
+        return NotImplemented if found is None else found
+
+
+for _call in (
+    ops.logsigmoid, ops.tanhshrink, ops.softsign, ops.hardsigmoid, ops.hardshrink, ops.softshrink,
+    ops.threshold,
+):  # fmt: skip
+    _call.twin("numpy", _Generated(_call.op.forward, False))
+    _call.twin("numpy", x=_Generated(_call.op.rules["x"], True))
+# NumPy's own function is its forward.
+ops.hardtanh.twin("numpy", x=_Generated(ops.hardtanh.op.rules["x"], True))
 
 
 # Gaussian error linear units
