@@ -57,6 +57,9 @@ typedef struct {
     int64_t errors;
 } Piece;
 
+// Some kernels compute up to TOGETHER rows, or about SHORT elements, at a time, since a call of
+// NumPy's loop takes as long as dozens of numbers.
+enum { SHORT = 512, TOGETHER = 64 };
 enum { STRIP = 64 }; // elements of slices that `add_slices` adds up at a time
 
 // A kernel computes the items from `first` to `last`, such as rows, without looking at others.
@@ -70,7 +73,7 @@ static void work_on(void *context, int64_t number) {
     Job *job = context;
     Piece piece = {job, NULL, 0};
     void *memory = NULL;
-    int64_t bytes = job->kernel->scratch * job->kernel->size * job->length;
+    int64_t bytes = job->kernel->scratch * job->kernel->size * (job->length + SHORT);
     if (bytes) {
         memory = malloc(bytes + 64);
         if (!memory) {
@@ -92,6 +95,7 @@ enum { MANY = 8 };
 
 static int64_t run_job(Job *job) {
     int64_t pieces = (job->items + job->in_piece - 1) / job->in_piece;
+    if (pieces > 1) job->in_piece = (job->items + pieces - 1) / pieces; // so that none is small
     if (pieces == 1)
         work_on(job, 0);
     else if (pieces < MANY)

@@ -16,6 +16,7 @@ from ...backends.numpy.namespace import check_labels, xp
 from ...ops.neural import cross_entropy, log_softmax, nll, softmax
 from .common import are_alike, or_definition
 
+_COST = 4  # a kernel takes as long for a logit as to read so many numbers
 FEW = 1024  # elements: for fewer the definitions, whose calls a program can divide
 
 
@@ -116,7 +117,8 @@ def _by_kernel(logits, target, ignore_index, losses=None, to_logits=None, weight
     if not (is_expected() and type(logits) is np.ndarray and logits.flags.c_contiguous):
         return False
     # Labels are known to be classes or this number, which may be one that int64 lacks.
-    options = {"n": ignore_index if abs(ignore_index) >> 63 == 0 else -1}
+    label = ignore_index if abs(ignore_index) >> 63 == 0 else -1
+    options = {"n": label, "cost": _COST * logits.shape[-1]}
     if weight is not None:
         weight = np.ascontiguousarray(weight)
         options["m"] = int(weight.size > 1)
@@ -170,7 +172,8 @@ def _steps_of(
     labels, count = np.empty(target.shape, np.int64), np.empty((), dtype)
     steps = [partial(np.copyto, labels, target)]
     steps += _count(labels, ignore_index, count) if reduction == "mean" else []
-    losses, weight, options, after = None, None, {"n": ignore_index}, []
+    options = {"n": ignore_index, "cost": _COST * logits.shape[-1]}
+    losses, weight, after = None, None, []
     if loss is not None:
         losses = loss if reduction == "none" else np.empty(target.shape, dtype)
         after += [partial(np.add.reduce, losses, None, None, loss, False)] * (reduction != "none")
