@@ -158,9 +158,9 @@ static T *NAME(to_states)(const NAME(Step) *s) {
     else if (s->step)
         EACH dh[i] += ((T)zero + p[i]) + p1[i] + p2[i];
     if (s->a[G]) {
-        const int64_t first = s->start / l->width;
-        const T *restrict g = s->a[G] + s->time * l->g_time + first * l->g_row;
-        EACH_ROW dh[i] += g[row * l->g_row + k];
+        const int64_t first = s->start / l->width, by_row = l->g_row; // which no store may change
+        const T *restrict g = s->a[G] + s->time * l->g_time + first * by_row;
+        EACH_ROW dh[i] += g[row * by_row + k];
     }
     return dh;
 }
