@@ -130,15 +130,15 @@ def _unstack(xp, x, axis, length):
     return [None] * length if x is None else xp.unstack(x, axis=axis)
 
 
-def _cotangents(xp, d, d_hh, x, weight_ih, before, wanted):
+def _cotangents(xp, d, d_hh, x, weight_ih, states, h0, reverse, wanted):
     """The cotangents of ``x``, of both weights and of both biases.
 
     d, d_hh: those of the gates' parts from the inputs and from the states, ``(gates, length, batch,
         h)``, which may be one array.
-    before: the states before the steps.
+    states, h0: those after the steps, and the one before the first step or None.
     """
     gates, length, batch, h = d.shape
-    flat, flat_hh = (xp.reshape(a, (gates, length * batch, h)) for a in (d, d_hh))
+    flat = xp.reshape(d, (gates, length * batch, h))
     to_x = to_ih = to_hh = bias_ih = bias_hh = None
     if wanted[0]:
         to_x = xp.sum(xp.matmul(flat, _by_gate(xp, weight_ih, gates)), axis=0)
@@ -146,6 +146,12 @@ def _cotangents(xp, d, d_hh, x, weight_ih, before, wanted):
     if wanted[1]:
         to_ih = _merged(xp, xp.matmul(xp.matrix_transpose(flat), _merged(xp, x)))
     if wanted[2]:
+        before, later = (slice(1, None), slice(-1)) if reverse else (slice(-1), slice(1, None))
+        if h0 is None:  # the first step, from zeros, adds nothing: so no state has to be copied
+            flat_hh, before = d_hh[:, later, ...], states[before, ...]
+        else:
+            flat_hh, before = d_hh, _before(xp, states, h0, reverse)
+        flat_hh = xp.reshape(flat_hh, (gates, before.shape[0] * batch, h))
         to_hh = _merged(xp, xp.matmul(xp.matrix_transpose(flat_hh), _merged(xp, before)))
     if wanted[3]:
         bias_ih = _merged(xp, xp.sum(xp.sum(d, axis=1), axis=1))
@@ -233,7 +239,7 @@ def _rnn_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, nonlinearity, reve
         dh = xp.matmul(d, weight_hh)
         steps.append(d)
     d = xp.expand_dims(xp.stack(_in_order(steps, not reverse)), axis=0)
-    return *_cotangents(xp, d, d, x, weight_ih, _before(xp, out, h0, reverse), wanted), dh
+    return *_cotangents(xp, d, d, x, weight_ih, out, h0, reverse, wanted), dh
 
 
 _rnn.vjp(joint=_rnn_vjp).vmap(_vmap)
@@ -319,7 +325,7 @@ def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
         dh = xp.sum(xp.matmul(d, weight), axis=0)
         dc = dc * fs[t]
     d = xp.stack(_in_order(steps, not reverse), axis=1)
-    return *_cotangents(xp, d, d, x, weight_ih, _before(xp, states, h0, reverse), wanted), dh, dc
+    return *_cotangents(xp, d, d, x, weight_ih, states, h0, reverse, wanted), dh, dc
 
 
 _lstm.vjp(joint=_lstm_vjp).vmap(_vmap)
@@ -405,7 +411,8 @@ def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
         dh = dh * zs[t] + xp.sum(xp.matmul(d[:3, ...], weight), axis=0)
     d = xp.stack(_in_order(steps, not reverse), axis=1)
     to_inputs = xp.concat([d[:2, ...], d[3:, ...]], axis=0)
-    return *_cotangents(xp, to_inputs, d[:3, ...], x, weight_ih, before, wanted), dh
+    given = x, weight_ih, states, h0, reverse, wanted
+    return *_cotangents(xp, to_inputs, d[:3, ...], *given), dh
 
 
 _gru.vjp(joint=_gru_vjp).vmap(_vmap)

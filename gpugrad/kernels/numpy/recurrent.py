@@ -182,7 +182,7 @@ def _back(xp, kind, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
         g_out = g_out.copy(order="C")
     g_h, g_c = map(_contiguous, (g_h, g_c))
     states, cells, gates = map(_contiguous, _kept(kind, out))
-    before, like = ops._before(xp, states, h0, reverse), states[0]
+    initial, like = h0, states[0]
     h0, c0, dh, dc = (_copied(a, like) for a in (h0, c0, g_h, g_c))
     d = d_hh = _aligned((kept_of_gates, *states.shape), x.dtype)
     products = _run_steps(
@@ -195,7 +195,7 @@ def _back(xp, kind, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     if kind == "gru":
         to_h0 = dh + to_h0
         d, d_hh = np.concatenate([d[:2], d[3:]]), d[:3]
-    found = ops._cotangents(xp, d, d_hh, x, weight_ih, before, wanted)
+    found = ops._cotangents(xp, d, d_hh, x, weight_ih, states, initial, reverse, wanted)
     return (*found, to_h0, dc)[: len(wanted)]
 
 
