@@ -58,8 +58,9 @@ def _rows_of_a_thread(gates, batch, h, dtype, is_back, is_transposed, number):
         is_uneven = 4 * rows * min(number, gates) > 5 * batch  # threads better share the gates
         if rows >= batch or is_uneven or gates * h * h > _MOST:
             continue
-        shapes = ((gates, batch, h) if is_back else (batch, h)), (gates, h, h)
+        shapes = (batch, *[gates] * is_back, h), (gates, h, h)
         x, weight = (rng.standard_normal(shape, dtype) for shape in shapes)
+        x = x.swapaxes(0, -2)
         weight = weight.mT if is_transposed else weight
         parts = threads.run(partial(_part, x, weight, rows), range(0, batch, rows))
         if np.array_equal(np.concatenate(parts, axis=-2), threads.product_of(x, weight)(x, weight)):
@@ -171,7 +172,7 @@ def _back(xp, kind, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
         return NotImplemented
     if any(a is not None and a.dtype != x.dtype for a in g):
         return NotImplemented
-    number, kept_of_gates = _KINDS[kind]
+    number, _ = _KINDS[kind]
     weight = weight_hh.reshape(number, -1, weight_hh.shape[1])
     if not _can_run(weight):
         return None
@@ -184,7 +185,7 @@ def _back(xp, kind, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     states, cells, gates = map(_contiguous, _kept(kind, out))
     initial, like = h0, states[0]
     h0, c0, dh, dc = (_copied(a, like) for a in (h0, c0, g_h, g_c))
-    d = d_hh = _aligned((kept_of_gates, *states.shape), x.dtype)
+    d = _aligned((2 if kind == "gru" else 1, *states.shape[:2], len(weight_hh)), x.dtype)
     products = _run_steps(
         kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=c0,
         weight=weight, g_out=g_out, d=d, dh=dh, dc=dc,
@@ -194,8 +195,8 @@ def _back(xp, kind, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     to_h0 = xp.sum(products, axis=0) if number > 1 else products[0]
     if kind == "gru":
         to_h0 = dh + to_h0
-        d, d_hh = np.concatenate([d[:2], d[3:]]), d[:3]
-    found = ops._cotangents(xp, d, d_hh, x, weight_ih, states, initial, reverse, wanted)
+    parts = [*d]  # those from the states, and from the inputs if these are others
+    found = ops._cotangents(xp, parts[-1], parts[0], x, weight_ih, states, initial, reverse, wanted)
     return (*found, to_h0, dc)[: len(wanted)]
 
 
