@@ -17,7 +17,7 @@ enum {
     CELLS,    // so too, of an LSTM
     STATE,    // (batch, width), before the first step; may be absent, but not for a GRU
     CELL,     // so too, of an LSTM; never absent
-    WEIGHT,   // (gates, width, width), the right operand of a step's product; may be transposed
+    WEIGHT,   // (gates, width / panel, width, panel), of a step's product; may be transposed
     BIAS,     // (gates, width), added to what comes from the inputs; -0 where there is none
     BIAS_HH,  // so too, to the product
     PRODUCTS, // (gates, batch, width), of one step
@@ -29,11 +29,12 @@ enum {
 };
 
 // is_large: whether a step's product may be divided. is_transposed: whether the matrices of the
-// weight lie in memory transposed. in_part: how many rows a thread goes with. g_time, g_row: how
-// many elements of G lie between the beginnings of two times, and of two rows.
+// weight lie in memory transposed. panel: how many of their columns lie together. in_part: how many
+// rows a thread goes with. g_time, g_row: how many elements of G lie between the beginnings of two
+// times, and of two rows.
 typedef struct {
-    int64_t kind, is_back, is_reverse, is_large, is_transposed, gates, length, batch, width, in_part;
-    int64_t g_time, g_row;
+    int64_t kind, is_back, is_reverse, is_large, is_transposed, gates, length, batch, width;
+    int64_t panel, in_part, g_time, g_row;
 } Layer;
 
 enum { BLOCK_SIZE = 1024 }; // elements about in a block of rows
@@ -258,10 +259,12 @@ static int64_t NAME(multiply)(const NAME(Step) *s) {
     const Layer *l = s->layer;
     const int64_t width = l->width, size = l->batch * width, bytes = sizeof(T), row = bytes * width;
     const int64_t each = l->is_back ? l->gates : 1, rows = s->last - s->first; // in a row of x
-    const int64_t by_row = l->is_transposed ? bytes : row, by_column = row + bytes - by_row;
-    const int64_t d[] = {sizeof(T) == 8, l->gates > 1, rows, width, width, each * row, bytes,
-                         by_row, by_column, row, bytes,
-                         l->gates, l->is_back ? row : 0, width * row, size * bytes};
+    const int64_t panel = l->panel, in_panel = bytes * panel;
+    const int64_t by_row = l->is_transposed ? bytes : in_panel;
+    const int64_t d[] = {sizeof(T) == 8, panel < width ? 2 : l->gates > 1, rows, width, panel,
+                         each * row, bytes, by_row, in_panel + bytes - by_row, row, bytes,
+                         l->gates, l->is_back ? row : 0, width * row, size * bytes,
+                         width / panel, 0, width * in_panel, in_panel};
     const T *x = l->is_back ? s->a[D] + s->time * each * size : s->state;
     T *products = s->a[PRODUCTS] + s->first * width;
     if (x)
