@@ -102,6 +102,12 @@ def _stacked(xp, steps, reverse):
     return xp.reshape(out, (out.shape[0] // len(steps), len(steps), *out.shape[1:]))
 
 
+def _side_by_side(xp, steps, reverse):
+    """The gates of all steps, ``(gates, batch, h)`` each, as ``(length, batch, gates * h)``."""
+    out = xp.permute_dims(xp.stack(_in_order(steps, reverse)), (0, 2, 1, 3))
+    return xp.reshape(out, (*out.shape[:2], out.shape[2] * out.shape[3]))
+
+
 def _before(xp, states, initial, reverse):
     """The state before each step, given that after each step: ``(length, batch, h)``."""
     first = xp.zeros_like(states[:1, ...]) if initial is None else xp.expand_dims(initial, axis=0)
@@ -130,28 +136,31 @@ def _unstack(xp, x, axis, length):
     return [None] * length if x is None else xp.unstack(x, axis=axis)
 
 
-def _cotangents(xp, d, d_hh, x, weight_ih, before, wanted):
+def _cotangents(xp, d, d_hh, x, weight_ih, states, h0, reverse, wanted):
     """The cotangents of ``x``, of both weights and of both biases.
 
-    d, d_hh: those of the gates' parts from the inputs and from the states, ``(gates, length, batch,
-        h)``, which may be one array.
-    before: the states before the steps.
+    d, d_hh: those of the gates' parts from the inputs and from the states, ``(length, batch, gates
+        * h)``, which may be one array. So all gates' gradients are one product.
+    states, h0: those after the steps, and the one before the first step or None.
     """
-    gates, length, batch, h = d.shape
-    flat, flat_hh = (xp.reshape(a, (gates, length * batch, h)) for a in (d, d_hh))
+    flat = _merged(xp, d)
     to_x = to_ih = to_hh = bias_ih = bias_hh = None
     if wanted[0]:
-        to_x = xp.sum(xp.matmul(flat, _by_gate(xp, weight_ih, gates)), axis=0)
-        to_x = xp.reshape(to_x, x.shape)
+        to_x = xp.reshape(xp.matmul(flat, weight_ih), x.shape)
     if wanted[1]:
-        to_ih = _merged(xp, xp.matmul(xp.matrix_transpose(flat), _merged(xp, x)))
-    if wanted[2]:
-        to_hh = _merged(xp, xp.matmul(xp.matrix_transpose(flat_hh), _merged(xp, before)))
+        to_ih = xp.matmul(xp.matrix_transpose(flat), _merged(xp, x))
     if wanted[3]:
-        bias_ih = _merged(xp, xp.sum(xp.sum(d, axis=1), axis=1))
+        bias_ih = xp.sum(xp.sum(d, axis=0), axis=0)
     if wanted[4]:
         is_same = wanted[3] and d is d_hh
-        bias_hh = bias_ih if is_same else _merged(xp, xp.sum(xp.sum(d_hh, axis=1), axis=1))
+        bias_hh = bias_ih if is_same else xp.sum(xp.sum(d_hh, axis=0), axis=0)
+    if wanted[2]:
+        before, later = (slice(1, None), slice(-1)) if reverse else (slice(-1), slice(1, None))
+        if h0 is None:  # the first step, from zeros, adds nothing: so no state has to be copied
+            d_hh, before = d_hh[later, ...], states[before, ...]
+        else:
+            before = _before(xp, states, h0, reverse)
+        to_hh = xp.matmul(xp.matrix_transpose(_merged(xp, d_hh)), _merged(xp, before))
     return to_x, to_ih, to_hh, bias_ih, bias_hh
 
 
@@ -232,8 +241,8 @@ def _rnn_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, nonlinearity, reve
         d = dh * slopes[t] if tanh else xp.where(slopes[t], dh, 0.0)
         dh = xp.matmul(d, weight_hh)
         steps.append(d)
-    d = xp.expand_dims(xp.stack(_in_order(steps, not reverse)), axis=0)
-    return *_cotangents(xp, d, d, x, weight_ih, _before(xp, out, h0, reverse), wanted), dh
+    d = xp.stack(_in_order(steps, not reverse))
+    return *_cotangents(xp, d, d, x, weight_ih, out, h0, reverse, wanted), dh
 
 
 _rnn.vjp(joint=_rnn_vjp).vmap(_vmap)
@@ -318,8 +327,8 @@ def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
         steps.append(d)
         dh = xp.sum(xp.matmul(d, weight), axis=0)
         dc = dc * fs[t]
-    d = xp.stack(_in_order(steps, not reverse), axis=1)
-    return *_cotangents(xp, d, d, x, weight_ih, _before(xp, states, h0, reverse), wanted), dh, dc
+    d = _side_by_side(xp, steps, not reverse)
+    return *_cotangents(xp, d, d, x, weight_ih, states, h0, reverse, wanted), dh, dc
 
 
 _lstm.vjp(joint=_lstm_vjp).vmap(_vmap)
@@ -403,9 +412,10 @@ def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
         d = _added(dh * by_state[t], more[t])
         steps.append(d)
         dh = dh * zs[t] + xp.sum(xp.matmul(d[:3, ...], weight), axis=0)
-    d = xp.stack(_in_order(steps, not reverse), axis=1)
-    to_inputs = xp.concat([d[:2, ...], d[3:, ...]], axis=0)
-    return *_cotangents(xp, to_inputs, d[:3, ...], x, weight_ih, before, wanted), dh
+    d, h = _side_by_side(xp, steps, not reverse), weight_hh.shape[1]
+    to_inputs = xp.concat([d[..., : 2 * h], d[..., 3 * h :]], axis=-1)
+    given = x, weight_ih, states, h0, reverse, wanted
+    return *_cotangents(xp, to_inputs, d[..., : 3 * h], *given), dh
 
 
 _gru.vjp(joint=_gru_vjp).vmap(_vmap)

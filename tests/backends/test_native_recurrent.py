@@ -77,18 +77,37 @@ def test_bits(kind, dtype, values_of, threads_, number):
 
 
 def test_threads_share_rows_only_where_products_keep_their_bits(number, monkeypatch):
-    rows = recurrent._rows_of_a_thread.__wrapped__
-    given = 4, 960, 32, np.dtype(np.float32), False, False
-    assert rows(*given, 1) == 960
-    assert rows(4, 960, 2048, *given[3:], 2) == 960
-    assert rows(*given, 2) in (480, 960)
-    assert rows(*given[:-1], True, 2) in (480, 960)
-    monkeypatch.setattr(recurrent, "_part", lambda x, weight, rows, i: np.zeros((4, 480, 32)))
-    assert rows(*given, 2) == 960
+    divide = recurrent._division.__wrapped__
+    given = 4, 960, 32, np.dtype(np.float32), False, True, False
+    assert divide(*given, 1) == (960, 32)
+    assert divide(4, 960, 2048, *given[3:], 2) == (960, 2048)
+    assert divide(*given, 2) in ((480, 32), (960, 32))
+    assert divide(*given[:-2], False, True, 2) in ((480, 32), (960, 32))
+    monkeypatch.setattr(recurrent, "_part", lambda x, weight, rows, i: np.zeros((4, 1, 480, 32)))
+    assert divide(*given, 2) == (960, 32)
     whole = np.einsum("bi,gij->gbj", *[np.ones(s, "f") for s in ((960, 32), (4, 32, 32))])
-    monkeypatch.setattr(recurrent, "_part", lambda x, weight, rows, i: whole[:, i : i + rows])
+    monkeypatch.setattr(recurrent, "_part", lambda x, weight, rows, i: whole[:, None, i : i + rows])
     monkeypatch.setattr(threads, "product_of", lambda *_: lambda *_: whole)
-    assert rows(*given, 2) == 480
+    assert divide(*given, 2) == (480, 32)
+
+
+def test_columns_of_weights_lie_together_only_where_products_keep_their_bits(monkeypatch):
+    divide = recurrent._division.__wrapped__
+    given = 2, 4, 128, np.dtype(np.float32), False
+
+    def part(x, panels, rows, i):
+        return np.zeros((2, panels.shape[1], 4, panels.shape[3]))
+
+    monkeypatch.setattr(recurrent, "_part", part)
+    monkeypatch.setattr(threads, "product_of", lambda *_: lambda *_: np.zeros((2, 4, 128)))
+    monkeypatch.setattr(threads, "_SMALL", 1 << 20)
+    assert divide(*given, True, False, 1) == (4, 64)
+    assert divide(*given, False, False, 1) == (4, 128)  # the weight is not copied
+    monkeypatch.setattr(threads, "_SMALL", 0)
+    assert divide(*given, True, False, 1) == (4, 128)  # BLAS has no functions for few rows
+    monkeypatch.setattr(threads, "_SMALL", 1 << 20)
+    monkeypatch.setattr(threads, "product_of", lambda *_: lambda *_: np.ones((2, 4, 128)))
+    assert divide(*given, True, False, 1) == (4, 128)
 
 
 @pytest.mark.parametrize("rows", [3, 16, 300])
@@ -97,7 +116,7 @@ def test_bits_do_not_depend_on_the_rows_of_a_thread(kind, rows, number):
     op, _, _, static = KINDS[kind]
     args, static = arguments(kind, (5, 300, 8, 33)), {"reverse": True, **static}
     expected = native.check_twin(op.op, "forward", *args, **static)
-    with mock.patch.object(recurrent, "_rows_of_a_thread", return_value=rows) as asked:
+    with mock.patch.object(recurrent, "_division", return_value=(rows, args[2].shape[1])) as asked:
         found = op.op.twins["numpy"]["forward"].twin(xp, *args, **static)
     assert asked.called
     for x, y in zip(found, expected, strict=True):  # these parts of products may add otherwise

@@ -9,30 +9,32 @@
 enum { TANH_RNN, RELU_RNN, LSTM, GRU };
 
 // All arrays but G are in C order. `kept` are the gates that the definition returns; the LSTM's lie
-// in the order i, f, g, o, the GRU's n, r, z, q, and d has r, z, q, n then.
+// in the order i, f, g, o, the GRU's n, r, z, q. Those in d lie side by side, so that the gradient of
+// a weight is one product for all gates; the GRU has r, z, q, and after these of all times r, z, n.
 enum {
     GATES,    // (kept, length, batch, width); at first what the inputs add to the arguments
     STATES,   // (length, batch, width), after each step
     CELLS,    // so too, of an LSTM
     STATE,    // (batch, width), before the first step; may be absent, but not for a GRU
     CELL,     // so too, of an LSTM; never absent
-    WEIGHT,   // (gates, width, width), the right operand of a step's product; may be transposed
+    WEIGHT,   // (gates, width / panel, width, panel), of a step's product; may be transposed
     BIAS,     // (gates, width), added to what comes from the inputs; -0 where there is none
     BIAS_HH,  // so too, to the product
     PRODUCTS, // (gates, batch, width), of one step
     G,        // (length, batch, width), the cotangents of the states; may be absent
-    D,        // (kept, length, batch, width), those of the arguments, which are computed
+    D,        // (1 or 2, length, batch, gates, width), the arguments', which are computed
     DH,       // (batch, width), of the state after the last step, and what is carried from it
     DC,       // so too, of an LSTM's cells
     LAYER_ARRAYS
 };
 
 // is_large: whether a step's product may be divided. is_transposed: whether the matrices of the
-// weight lie in memory transposed. in_part: how many rows a thread goes with. g_time, g_row: how
-// many elements of G lie between the beginnings of two times, and of two rows.
+// weight lie in memory transposed. panel: how many of their columns lie together. in_part: how many
+// rows a thread goes with. g_time, g_row: how many elements of G lie between the beginnings of two
+// times, and of two rows.
 typedef struct {
-    int64_t kind, is_back, is_reverse, is_large, is_transposed, gates, length, batch, width, in_part;
-    int64_t g_time, g_row;
+    int64_t kind, is_back, is_reverse, is_large, is_transposed, gates, length, batch, width;
+    int64_t panel, in_part, g_time, g_row;
 } Layer;
 
 enum { BLOCK_SIZE = 1024 }; // elements about in a block of rows
@@ -51,8 +53,9 @@ typedef struct {
 // The block in an array.
 static T *NAME(at)(const NAME(Step) *s, int array, int64_t gate) {
     const Layer *l = s->layer;
-    const int64_t part = array == PRODUCTS ? gate : gate * l->length + s->time;
-    return s->a[array] + part * l->batch * l->width + s->start;
+    const int64_t size = l->batch * l->width, part = array == D ? gate / l->gates : gate;
+    const int64_t start = (array == PRODUCTS ? part : part * l->length + s->time) * size + s->start;
+    return s->a[array] + (array == D ? start * l->gates + gate % l->gates * l->width : start);
 }
 
 // Arrays do not overlap; an element of one is written at the place where it was read.
@@ -66,8 +69,8 @@ static T *NAME(at)(const NAME(Step) *s, int array, int64_t gate) {
 #define STEP(name) static void NAME(name)(const NAME(Step) *s, const int64_t n)
 #define ARRAY(name, array, gate) T *restrict name = NAME(at)(s, array, gate)
 #define EACH_ROW                                                                                   \
-    for (int64_t row = 0, width = s->layer->width; row < s->rows; row++)                           \
-        LOOP(int64_t k = 0, i = row * width; k < width; k++, i++)
+    for (int64_t row = 0, width = s->layer->width, each = s->layer->gates; row < s->rows; row++)   \
+        LOOP(int64_t k = 0, i = row * width, j = i * each; k < width; k++, i++, j++)
 
 // The argument of a gate times a factor, in the place of what the inputs add to it.
 static T *NAME(argument)(const NAME(Step) *s, int64_t gate, T factor) {
@@ -158,9 +161,9 @@ static T *NAME(to_states)(const NAME(Step) *s) {
     else if (s->step)
         EACH dh[i] += ((T)zero + p[i]) + p1[i] + p2[i];
     if (s->a[G]) {
-        const int64_t first = s->start / l->width;
-        const T *restrict g = s->a[G] + s->time * l->g_time + first * l->g_row;
-        EACH_ROW dh[i] += g[row * l->g_row + k];
+        const int64_t first = s->start / l->width, by_row = l->g_row; // which no store may change
+        const T *restrict g = s->a[G] + s->time * l->g_time + first * by_row;
+        EACH_ROW dh[i] += g[row * by_row + k];
     }
     return dh;
 }
@@ -184,17 +187,18 @@ STEP(lstm_back) {
     ARRAY(to_i, D, 0);
     ARRAY(to_f, D, 1);
     ARRAY(to_g, D, 2);
-    ARRAY(to_o, D, 3); // at first, tanh of the cells
+    ARRAY(to_o, D, 3);
     ARRAY(c, CELLS, 0);
+    ARRAY(tanh, PRODUCTS, 3); // of the cells; the products are not needed any more
     const T *restrict before = s->cell + s->start;
-    memcpy(to_o, c, n * sizeof(T));
-    APPLY(TANH, to_o);
-    EACH {
-        T tanh = to_o[i], carried = dc[i] + dh[i] * (o[i] * (1 - tanh * tanh));
-        to_i[i] = carried * (g[i] * (i_[i] * (1 - i_[i])));
-        to_f[i] = carried * (before[i] * (f[i] * (1 - f[i])));
-        to_g[i] = carried * (i_[i] * (1 - g[i] * g[i]));
-        to_o[i] = dh[i] * (tanh * (o[i] * (1 - o[i])));
+    memcpy(tanh, c, n * sizeof(T));
+    APPLY(TANH, tanh);
+    EACH_ROW {
+        T carried = dc[i] + dh[i] * (o[i] * (1 - tanh[i] * tanh[i]));
+        to_i[j] = carried * (g[i] * (i_[i] * (1 - i_[i])));
+        to_f[j] = carried * (before[i] * (f[i] * (1 - f[i])));
+        to_g[j] = carried * (i_[i] * (1 - g[i] * g[i]));
+        to_o[j] = dh[i] * (tanh[i] * (o[i] * (1 - o[i])));
         dc[i] = carried * f[i];
     }
 }
@@ -208,14 +212,16 @@ STEP(gru_back) {
     ARRAY(to_r, D, 0);
     ARRAY(to_z, D, 1);
     ARRAY(to_q, D, 2);
-    ARRAY(to_n, D, 3);
+    ARRAY(by_r, D, 3);
+    ARRAY(by_z, D, 4);
+    ARRAY(to_n, D, 5);
     const T *restrict before = s->state + s->start;
-    EACH {
+    EACH_ROW {
         T by_n = (1 - z[i]) * (1 - n_[i] * n_[i]);
-        to_r[i] = dh[i] * (by_n * q[i] * (r[i] * (1 - r[i])));
-        to_z[i] = dh[i] * ((before[i] - n_[i]) * (z[i] * (1 - z[i])));
-        to_q[i] = dh[i] * (by_n * r[i]);
-        to_n[i] = dh[i] * by_n;
+        to_r[j] = by_r[j] = dh[i] * (by_n * q[i] * (r[i] * (1 - r[i])));
+        to_z[j] = by_z[j] = dh[i] * ((before[i] - n_[i]) * (z[i] * (1 - z[i])));
+        to_q[j] = dh[i] * (by_n * r[i]);
+        to_n[j] = dh[i] * by_n;
         dh[i] *= z[i];
     }
 }
@@ -252,15 +258,18 @@ static void NAME(compute_block)(void *context, int64_t k) {
 static int64_t NAME(multiply)(const NAME(Step) *s) {
     const Layer *l = s->layer;
     const int64_t width = l->width, size = l->batch * width, bytes = sizeof(T), row = bytes * width;
-    const int64_t by_gate = l->is_back ? l->length * size * bytes : 0, rows = s->last - s->first;
-    const int64_t by_row = l->is_transposed ? bytes : row, by_column = row + bytes - by_row;
-    const int64_t d[] = {sizeof(T) == 8, l->gates > 1, rows, width, width, row, bytes, by_row,
-                         by_column, row, bytes, l->gates, by_gate, width * row, size * bytes};
-    const T *x = l->is_back ? s->a[D] + s->time * size : s->state;
+    const int64_t each = l->is_back ? l->gates : 1, rows = s->last - s->first; // in a row of x
+    const int64_t panel = l->panel, in_panel = bytes * panel;
+    const int64_t by_row = l->is_transposed ? bytes : in_panel;
+    const int64_t d[] = {sizeof(T) == 8, panel < width ? 2 : l->gates > 1, rows, width, panel,
+                         each * row, bytes, by_row, in_panel + bytes - by_row, row, bytes,
+                         l->gates, l->is_back ? row : 0, width * row, size * bytes,
+                         width / panel, 0, width * in_panel, in_panel};
+    const T *x = l->is_back ? s->a[D] + s->time * each * size : s->state;
     T *products = s->a[PRODUCTS] + s->first * width;
     if (x)
-        return pool.matmul(l->is_large ? s->number : 0, d, x + s->first * width, s->a[WEIGHT],
-                           products);
+        return pool.matmul(l->is_large ? s->number : 0, d, x + s->first * each * width,
+                           s->a[WEIGHT], products);
     for (int64_t gate = 0; gate < l->gates; gate++)
         for (int64_t i = 0; i < rows * width; i++)
             products[gate * size + i] = (T)-0.0; // which changes no number

@@ -21,6 +21,7 @@ from .common import or_definition
 
 _WORTH = 1 << 21  # multiplications that are worth waking a thread
 _ROWS = 8, 12  # threads have a multiple of the first one, or else of the second one
+_PANEL = 256  # bytes of columns of a weight that lie together: a panel fits the nearest cache
 _LEAST = 1 << 14  # bytes of arrays that are worth being aligned, which takes a microsecond
 _MOST = 1 << 22  # elements of the weights up to which threads share the rows
 # The kinds of layers in native/recurrent.c, each with its number of gates and the number of arrays
@@ -47,28 +48,41 @@ def _can_run(weight, state=None):
 
 
 @lru_cache(256)
-def _rows_of_a_thread(gates, batch, h, dtype, is_back, is_transposed, number):
-    """How many rows of the batch a thread computes; all of them if the bits depend on the number.
+def _division(gates, batch, h, dtype, is_back, is_copied, is_transposed, number):
+    """How many rows of the batch a thread computes, and how many columns of weights lie together.
 
-    BLAS may compute products of fewer rows in another way, with sums in another order.
+    They are all if the bits depend on that: BLAS may compute smaller products in another way, with
+    sums in another order.
     """
     rng = np.random.default_rng(0)
     for step in _ROWS:
-        rows = -(-batch // (number * step)) * step
+        rows = min(-(-batch // (number * step)) * step, batch)
         is_uneven = 4 * rows * min(number, gates) > 5 * batch  # threads better share the gates
-        if rows >= batch or is_uneven or gates * h * h > _MOST:
+        if (rows == batch and number > 1) or is_uneven or gates * h * h > _MOST:
             continue
-        shapes = ((gates, batch, h) if is_back else (batch, h)), (gates, h, h)
+        shapes = (batch, *[gates] * is_back, h), (gates, h, h)
         x, weight = (rng.standard_normal(shape, dtype) for shape in shapes)
+        x = x.swapaxes(0, -2)
         weight = weight.mT if is_transposed else weight
-        parts = threads.run(partial(_part, x, weight, rows), range(0, batch, rows))
-        if np.array_equal(np.concatenate(parts, axis=-2), threads.product_of(x, weight)(x, weight)):
-            return rows
-    return batch
+        whole = threads.product_of(x, weight)(x, weight)
+        narrow = _PANEL // dtype.itemsize
+        is_fit = is_copied and h % narrow == 0 and rows * narrow * h <= threads._SMALL
+        for panel in (narrow, h) if is_fit else (h,):
+            panels = _in_panels(weight, panel)
+            parts = threads.run(partial(_part, x, panels, rows), range(0, batch, rows))
+            if np.array_equal(np.concatenate(parts, axis=-2), _in_panels(whole, panel)):
+                return rows, panel
+    return batch, h
 
 
-def _part(x, weight, rows, start):
-    return np.matmul(x[..., start : start + rows, :], weight)
+def _in_panels(matrices, panel):
+    """Matrices ``(..., n, m)`` as ``(..., m / panel, n, panel)``."""
+    *lead, columns = matrices.shape
+    return matrices.reshape(*lead, columns // panel, panel).swapaxes(-2, -3)
+
+
+def _part(x, panels, rows, start):
+    return np.matmul(x[..., None, start : start + rows, :], panels)
 
 
 def _run_steps(kind, reverse, **arrays):
@@ -80,16 +94,20 @@ def _run_steps(kind, reverse, **arrays):
     weight, (length, batch, h) = arrays["weight"], arrays["states"].shape
     gates, is_back = len(weight), "d" in arrays
     arrays["products"] = products = _aligned((gates, batch, h), weight.dtype)
-    given = (ctypes.c_void_p * len(_ARRAYS))(*[place(arrays.get(name)) for name in _ARRAYS])
     is_large = max(batch * h * (gates if is_back else 1), weight.size) > threads.SMALL
     is_worth_it = threads.has_several() and length * products.size * h >= _WORTH
     number = threads.get_num_threads() if is_worth_it else 1
-    is_transposed = not weight.flags.c_contiguous
-    in_part = _rows_of_a_thread(gates, batch, h, weight.dtype, is_back, is_transposed, number)
+    is_copied = length >= ops._MANY_STEPS and (weight.flags.c_contiguous or not is_back)
+    is_transposed = not (is_copied or weight.flags.c_contiguous)
+    about = is_back, is_copied, is_transposed, number
+    in_part, panel = _division(gates, batch, h, weight.dtype, *about)
+    if is_copied:  # but if products have other bits then
+        arrays["weight"] = _copied_in_order(_in_panels(weight, panel))
+    given = (ctypes.c_void_p * len(_ARRAYS))(*[place(arrays.get(name)) for name in _ARRAYS])
     flags = is_back, reverse, is_large, is_transposed
     g = arrays.get("g_out")
     steps = (0, 0) if g is None else [step // g.itemsize for step in g.strides[:2]]
-    layer = [*_KINDS].index(kind), *flags, gates, length, batch, h, in_part, *steps
+    layer = [*_KINDS].index(kind), *flags, gates, length, batch, h, panel, in_part, *steps
     function = function_of(f"gg_recurrent_{weight.dtype.char}")
     numbers = (ctypes.c_int64 * len(layer))(*layer)
     work = 16 * length * products.size * h  # small products take longer
@@ -134,8 +152,6 @@ def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c
         return NotImplemented
     (number, kept), (length, batch, features) = _KINDS[kind], x.shape
     by_input, by_state = (ops._transposed(xp, w, number) for w in (weight_ih, weight_hh))
-    if length >= ops._MANY_STEPS:
-        by_state = _copied_in_order(by_state)
     if not _can_run(by_state, h0):
         return None
     gates = _aligned((kept, length, batch, weight_hh.shape[1]), x.dtype)
@@ -171,20 +187,18 @@ def _back(xp, kind, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
         return NotImplemented
     if any(a is not None and a.dtype != x.dtype for a in g):
         return NotImplemented
-    number, kept_of_gates = _KINDS[kind]
+    number, _ = _KINDS[kind]
     weight = weight_hh.reshape(number, -1, weight_hh.shape[1])
     if not _can_run(weight):
         return None
-    if len(x) >= ops._MANY_STEPS and weight.flags.c_contiguous:  # else products have other bits
-        weight = _copied_in_order(weight)
     g_out, g_h, g_c = (*g[:number_of_states], None)[:3]
     if g_out is not None and not (g_out.flags.aligned and g_out.strides[2] == g_out.itemsize):
         g_out = g_out.copy(order="C")
     g_h, g_c = map(_contiguous, (g_h, g_c))
     states, cells, gates = map(_contiguous, _kept(kind, out))
-    before, like = ops._before(xp, states, h0, reverse), states[0]
+    initial, like = h0, states[0]
     h0, c0, dh, dc = (_copied(a, like) for a in (h0, c0, g_h, g_c))
-    d = d_hh = _aligned((kept_of_gates, *states.shape), x.dtype)
+    d = _aligned((2 if kind == "gru" else 1, *states.shape[:2], len(weight_hh)), x.dtype)
     products = _run_steps(
         kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=c0,
         weight=weight, g_out=g_out, d=d, dh=dh, dc=dc,
@@ -194,8 +208,8 @@ def _back(xp, kind, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     to_h0 = xp.sum(products, axis=0) if number > 1 else products[0]
     if kind == "gru":
         to_h0 = dh + to_h0
-        d, d_hh = np.concatenate([d[:2], d[3:]]), d[:3]
-    found = ops._cotangents(xp, d, d_hh, x, weight_ih, before, wanted)
+    parts = [*d]  # those from the states, and from the inputs if these are others
+    found = ops._cotangents(xp, parts[-1], parts[0], x, weight_ih, states, initial, reverse, wanted)
     return (*found, to_h0, dc)[: len(wanted)]
 
 
