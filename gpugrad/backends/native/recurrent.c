@@ -17,7 +17,8 @@ enum {
     CELLS,    // so too, of an LSTM
     STATE,    // (batch, width), before the first step; may be absent, but not for a GRU
     CELL,     // so too, of an LSTM; never absent
-    WEIGHT,   // (gates, width / panel, width, panel), of a step's product; may be transposed
+    GIVEN,    // (gates, width, width), the right operand of a step's product; may be transposed
+    WEIGHT,   // (gates, width / panel, width, panel), a copy for the products; may be absent
     BIAS,     // (gates, width), added to what comes from the inputs; -0 where there is none
     BIAS_HH,  // so too, to the product
     PRODUCTS, // (gates, batch, width), of one step
@@ -29,7 +30,7 @@ enum {
 };
 
 // is_large: whether a step's product may be divided. is_transposed: whether the matrices of the
-// weight lie in memory transposed. panel: how many of their columns lie together. in_part: how many
+// weight lie in memory transposed, as given. panel: how many of their columns lie together. in_part: how many
 // rows a thread goes with. g_time, g_row: how many elements of G lie between the beginnings of two
 // times, and of two rows.
 typedef struct {
@@ -260,7 +261,8 @@ static int64_t NAME(multiply)(const NAME(Step) *s) {
     const int64_t width = l->width, size = l->batch * width, bytes = sizeof(T), row = bytes * width;
     const int64_t each = l->is_back ? l->gates : 1, rows = s->last - s->first; // in a row of x
     const int64_t panel = l->panel, in_panel = bytes * panel;
-    const int64_t by_row = l->is_transposed ? bytes : in_panel;
+    const T *weight = s->a[WEIGHT] ? s->a[WEIGHT] : s->a[GIVEN];
+    const int64_t by_row = l->is_transposed && !s->a[WEIGHT] ? bytes : in_panel;
     const int64_t d[] = {sizeof(T) == 8, panel < width ? 2 : l->gates > 1, rows, width, panel,
                          each * row, bytes, by_row, in_panel + bytes - by_row, row, bytes,
                          l->gates, l->is_back ? row : 0, width * row, size * bytes,
@@ -269,7 +271,7 @@ static int64_t NAME(multiply)(const NAME(Step) *s) {
     T *products = s->a[PRODUCTS] + s->first * width;
     if (x)
         return pool.matmul(l->is_large ? s->number : 0, d, x + s->first * each * width,
-                           s->a[WEIGHT], products);
+                           weight, products);
     for (int64_t gate = 0; gate < l->gates; gate++)
         for (int64_t i = 0; i < rows * width; i++)
             products[gate * size + i] = (T)-0.0; // which changes no number
@@ -304,6 +306,24 @@ static void NAME(go)(void *context, int64_t piece) {
     *s.errors |= errors;
 }
 
+// Copy a panel of a gate's weight; if that is transposed, in strips that fill lines of the cache.
+static void NAME(copy_panel)(void *context, int64_t k) {
+    enum { STRIP_ROWS = 64 / sizeof(T) };
+    const NAME(Step) *s = context;
+    const int64_t width = s->layer->width, panel = s->layer->panel, before = k * panel;
+    const T *from = s->a[GIVEN] + before / width * width * width, *x = from + before % width;
+    T *to = s->a[WEIGHT] + before * width;
+    if (!s->layer->is_transposed) {
+        for (int64_t i = 0; i < width; i++) memcpy(to + i * panel, x + i * width, panel * sizeof(T));
+        return;
+    }
+    x = from + before % width * width;
+    for (int64_t row = 0; row < width; row += STRIP_ROWS)
+        for (int64_t j = 0; j < panel; j++)
+            for (int64_t i = row; i < row + STRIP_ROWS && i < width; i++)
+                to[i * panel + j] = x[j * width + i];
+}
+
 // Do some steps from one on. Arrays are given as for gg_rows. Returns the errors of floating-point
 // operations.
 int64_t NAME(gg_recurrent)(const Layer *l, void *const *const *given, int64_t first, int64_t steps,
@@ -316,6 +336,8 @@ int64_t NAME(gg_recurrent)(const Layer *l, void *const *const *given, int64_t fi
         s.a[i] = given[i] ? *given[i] : NULL;
         if (!IS_ALIGNED(s.a[i], sizeof(T))) return NOT_ALIGNED;
     }
+    if (s.a[WEIGHT] && !first)
+        pool.run(NAME(copy_panel), &s, l->gates * (l->width / l->panel));
     pool.run(NAME(go), &s, parts);
     return errors;
 }

@@ -15,7 +15,6 @@ from ...backends.dtypes import float32, float64
 from ...backends.native.base import function_of, place
 from ...backends.numpy import threads
 from ...backends.numpy.binding import arena
-from ...backends.numpy.large import copied
 from ...ops import recurrent as ops
 from .common import or_definition
 
@@ -27,7 +26,7 @@ _MOST = 1 << 22  # elements of the weights up to which threads share the rows
 # The kinds of layers in native/recurrent.c, each with its number of gates and the number of arrays
 # that keep values of all gates; and the names of the arrays:
 _KINDS = {"tanh": (1, 1), "relu": (1, 1), "lstm": (4, 4), "gru": (3, 4)}
-_ARRAYS = "gates states cells h0 c0 weight bias bias_hh products g_out d dh dc".split()
+_ARRAYS = "gates states cells h0 c0 given weight bias bias_hh products g_out d dh dc".split()
 
 
 def _covers(kind, *arrays):
@@ -63,7 +62,7 @@ def _division(gates, batch, h, dtype, is_back, is_copied, is_transposed, number)
         shapes = (batch, *[gates] * is_back, h), (gates, h, h)
         x, weight = (rng.standard_normal(shape, dtype) for shape in shapes)
         x = x.swapaxes(0, -2)
-        weight = weight.mT if is_transposed else weight
+        weight = weight.mT if is_transposed and not is_copied else weight
         whole = threads.product_of(x, weight)(x, weight)
         narrow = _PANEL // dtype.itemsize
         is_fit = is_copied and h % narrow == 0 and rows * narrow * h <= threads._SMALL
@@ -91,18 +90,18 @@ def _run_steps(kind, reverse, **arrays):
 
     arrays: those of native/recurrent.c.
     """
-    weight, (length, batch, h) = arrays["weight"], arrays["states"].shape
+    weight, (length, batch, h) = arrays["given"], arrays["states"].shape
     gates, is_back = len(weight), "d" in arrays
     arrays["products"] = products = _aligned((gates, batch, h), weight.dtype)
     is_large = max(batch * h * (gates if is_back else 1), weight.size) > threads.SMALL
     is_worth_it = threads.has_several() and length * products.size * h >= _WORTH
     number = threads.get_num_threads() if is_worth_it else 1
-    is_copied = length >= ops._MANY_STEPS and (weight.flags.c_contiguous or not is_back)
-    is_transposed = not (is_copied or weight.flags.c_contiguous)
+    is_transposed = not weight.flags.c_contiguous
+    is_copied = length >= ops._MANY_STEPS and not (is_back and is_transposed)  # else other bits
     about = is_back, is_copied, is_transposed, number
     in_part, panel = _division(gates, batch, h, weight.dtype, *about)
-    if is_copied:  # but if products have other bits then
-        arrays["weight"] = _copied_in_order(_in_panels(weight, panel))
+    if is_copied:
+        arrays["weight"] = _aligned(weight.shape, weight.dtype)
     given = (ctypes.c_void_p * len(_ARRAYS))(*[place(arrays.get(name)) for name in _ARRAYS])
     flags = is_back, reverse, is_large, is_transposed
     g = arrays.get("g_out")
@@ -122,14 +121,6 @@ def _aligned(shape, dtype):
     """
     size = math.prod(shape) * dtype.itemsize
     return np.empty(shape, dtype) if size < _LEAST else np.ndarray(shape, dtype, arena(size))
-
-
-def _copied_in_order(matrices):
-    out = None if matrices.flags.c_contiguous else copied(matrices, _aligned)
-    if out is None:
-        out = _aligned(matrices.shape, matrices.dtype)
-        out[...] = matrices
-    return out
 
 
 def _contiguous(array):
@@ -167,7 +158,7 @@ def _forward(xp, kind, reverse, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c
     bias_ih, bias_hh = (_bias_or_zeros(bias, weight_ih) for bias in (bias_ih, bias_hh))
     xp.matmul(rows, by_input, out=projected)  # with threads that are still awake when steps begin
     done = _run_steps(
-        kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=c0, weight=by_state,
+        kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=c0, given=by_state,
         bias=bias_ih, bias_hh=bias_hh,
     )  # fmt: skip
     if done is None:
@@ -201,7 +192,7 @@ def _back(xp, kind, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     d = _aligned((2 if kind == "gru" else 1, *states.shape[:2], len(weight_hh)), x.dtype)
     products = _run_steps(
         kind, reverse, gates=gates, states=states, cells=cells, h0=h0, c0=c0,
-        weight=weight, g_out=g_out, d=d, dh=dh, dc=dc,
+        given=weight, g_out=g_out, d=d, dh=dh, dc=dc,
     )  # fmt: skip
     if products is None:
         return None
