@@ -30,9 +30,9 @@ enum {
 };
 
 // is_large: whether a step's product may be divided. is_transposed: whether the matrices of the
-// weight lie in memory transposed, as given. panel: how many of their columns lie together. in_part: how many
-// rows a thread goes with. g_time, g_row: how many elements of G lie between the beginnings of two
-// times, and of two rows.
+// weight lie in memory transposed, as given. panel: how many of their columns lie together.
+// in_part: how many rows a thread goes with. g_time, g_row: how many elements of G lie between the
+// beginnings of two times, and of two rows.
 typedef struct {
     int64_t kind, is_back, is_reverse, is_large, is_transposed, gates, length, batch, width;
     int64_t panel, in_part, g_time, g_row;
@@ -314,7 +314,8 @@ static void NAME(copy_panel)(void *context, int64_t k) {
     const T *from = s->a[GIVEN] + before / width * width * width, *x = from + before % width;
     T *to = s->a[WEIGHT] + before * width;
     if (!s->layer->is_transposed) {
-        for (int64_t i = 0; i < width; i++) memcpy(to + i * panel, x + i * width, panel * sizeof(T));
+        for (int64_t i = 0; i < width; i++)
+            memcpy(to + i * panel, x + i * width, panel * sizeof(T));
         return;
     }
     x = from + before % width * width;
