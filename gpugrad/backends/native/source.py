@@ -286,7 +286,7 @@ class _Body:
             self.nodes.append((level, operation, inputs, values, value))
         for value in current.values():
             root = value.access.root
-            value.is_stored |= root.kind != "private" or max(root.loops) > self.number
+            value.is_stored |= root.kind != "private" or root in self.source.kept
 
     # Text of values
 
