@@ -95,6 +95,8 @@ UFUNCS = {
 # Expressions of functions that round at most once, by the kind of their operands. All operands have
 # the same dtype, whose type in C is T. Integers wrap around.
 CAST, SELECT, ADD, SUBTRACT = "{0}", "SELECT({0}, {1}, {2})", "(T)({0} + {1})", "(T)({0} - {1})"
+# `zero_discarded_nans` of float64 or float32
+GUARD = "SELECT(({0} != {0}) & ({1} == 0), (T)0, {0})"
 SUM = "sum"  # of an array along axes: not elementwise, but kernels can end with it
 _ANY = {
     np.add: ADD, np.subtract: SUBTRACT, np.multiply: "(T)({0} * {1})",

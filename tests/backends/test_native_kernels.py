@@ -319,6 +319,30 @@ def test_calls_take_the_place_of_a_kernel_where_an_array_is_not_aligned():
         assert_same([a.array for a in found], [a.array for a in expected])
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from NumPy, about infinities
+def test_blocks_are_computed_again_where_a_nan_is_discarded():
+    """Only these blocks of a long row are computed with the search for discarded nan."""
+    rng, inf, nan = np.random.default_rng(0), np.inf, np.nan
+
+    def step(x, w, mask):
+        y = x * w
+        for _ in range(3):
+            y = gg.where(mask, y * w, x - y)
+            y = gg.maximum(y, x) * x + y / w
+        return gg.autograd.grad(gg.where(mask, y, 0.0).sum(), [x, w])
+
+    compiled = gg.compile(step)
+    for number in (1.0, 1.0, 0.0, -0.0, inf, -inf, nan):
+        x, w = rng.standard_normal((2, 3000))
+        x[700:800:7] = w[702:800:7] = x[2990] = w[701] = number
+        given = [gg.tensor(a, requires_grad=True) for a in (x, w)]
+        given.append(gg.tensor(rng.random(3000) < 0.5))
+        found, expected = compiled(*given), step(*given)
+        assert number == 1 or "int fast" in str(compiled.program(*given).kernels)
+        for a, b in zip(found, expected, strict=True):
+            assert kernels.bits(a.numpy()) == kernels.bits(b.numpy())
+
+
 def programs(seeds):
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         found = [Program(seed) for seed in seeds]

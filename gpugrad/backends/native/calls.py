@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..declarations import SELECT, expression_of
+from ..declarations import GUARD, SELECT, expression_of
 from ..numpy import namespace, noting, threads
 from ..numpy.binding import address_of
 from .base import in_piece, loop_of, rows, zero
@@ -90,6 +90,9 @@ def _operations(step):
     function, args = step.func, step.args
     if function is namespace._where and len(args) == 3 and step.keywords.keys() == {"out"}:
         return _select(*args, step.keywords["out"])
+    if function is namespace._zero_discarded_nans:
+        c, g, out = args
+        return [Operation("map", GUARD, [c, g], out, _types(c, g, out))]
     if function is rows:
         return _rows(step)
     if step.keywords:

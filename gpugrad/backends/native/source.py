@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..declarations import SUBTRACT
+from ..declarations import GUARD, SUBTRACT
 from ..numpy.threads import description
 from ..placing import merged, place
 from .base import zero
@@ -150,20 +150,43 @@ class _Body:
         if self.loop.is_alone:
             return self._loop(self._alone())
         self._arrange()
-        self.pointers, self.buffers = {}, []
-        levels = sorted({node[0] for node in self.nodes})
-        passes = [line for level in levels for line in self._pass(level)]
+        self.pointers = {}
         places = [f"r{k}" for k in range(len(self.outer))]
         arguments = ["char **const P", *[f"const int64_t {x}" for x in (*places, "first", "n")]]
         arguments += ["double *totals"] if self.totals else []
+        head, block = f"{self.number}({', '.join(arguments)}) {{", ""
+        self.has_guards = not self._may_leave_out()
+        if not self.has_guards:
+            fast = ["int nans = 0;", *self._lines(places), "return nans;"]
+            given = ", ".join([x.split()[-1].strip("*") for x in arguments])
+            block = f"static int fast{_indented(head, fast)}"
+            head += f"\n    if (!fast{self.number}({given})) return;"
+            self.has_guards = True
+        block += f"static void block{_indented(head, self._lines(places))}"
+        return self._total(block) if self.totals else block + self._loop(self._rows(places))
+
+    def _lines(self, places):
+        self.buffers = []
+        levels = sorted({node[0] for node in self.nodes})
+        passes = [line for level in levels for line in self._pass(level)]
         lines = [*self.buffers]
         for name, access in self.pointers.values():
             steps = zip([*places, "first"], self.step_of[id(access)], strict=False)
             parts = [f" + {x} * {step}" for x, step in steps if step]
             lines.append(f"char *const {name} = {self.source.pointer(access)}{''.join(parts)};")
-        head = f"static void block{self.number}({', '.join(arguments)}) {{"
-        block = "\n".join([head, *[f"    {x}" for x in (*lines, *passes)], "}\n"])
-        return self._total(block) if self.totals else block + self._loop(self._rows(places))
+        return [*lines, *passes]
+
+    def _may_leave_out(self):
+        """Whether a block is computed without guards first, and with them only if one sees nan.
+
+        Such a block must not overwrite what it reads, nor report errors of the sums that find nan:
+        one is nan if a term is, and perhaps if terms are infinite. Few guards take less time.
+        """
+        guards = sum(x[1].function is GUARD and not x[-1].is_row for x in self.nodes)
+        keys = {x.access.key for node in self.nodes for x in node[3] if x.name is None}
+        is_changed = any(x.is_stored and x.access.key in keys for *_, x in self.nodes)
+        has_columns = any(x.kind == "columns" for x in self.loop.operations)
+        return guards > 4 and self.source.is_sized and not (is_changed or has_columns)
 
     def _loop(self, lines):
         head = f"static void loop{self.number}(void *context, int64_t piece) {{"
@@ -341,7 +364,7 @@ class _Body:
 
     def _pass(self, level):
         """The lines of the pass of a level."""
-        scalars, vectors, calls = [], [], []
+        scalars, vectors, calls, noted = [], [], [], []
         for own_level, operation, inputs, values, value in self.nodes:
             if own_level != level:
                 continue
@@ -363,11 +386,23 @@ class _Body:
             if operation.kind == "gather":
                 text = self._gathered(parts[0], inputs[1], value)
             else:
-                text = operation.function.format(*[f"({part})" for part in parts])
+                text = operation.function
+                if text is GUARD and not (self.has_guards or value.is_row):
+                    text = "{0}"
+                    noted.append(value)
+                text = text.format(*[f"({part})" for part in parts])
                 text = text.replace("(T)", f"({TYPES[operation.types[0]]})")
                 text = _cast(text, operation.types[-1], value.char)
             lines.append(f"const {value.type} {value.name} = {text};")
+            if value in noted:
+                before = f" + s{noted[-2].name}" if noted[1:] else ""
+                lines.append(f"const {noted[0].type} s{value.name} = {value.name}{before};")
             self._keep(value, level, lines)
+        if noted:  # GCC does not vectorize the search for nan in the loop that computes them
+            sums = f"sums{level}[i]"
+            self.buffers.append(f"{noted[0].type} sums{level}[{self.width}];")
+            vectors.append(f"{sums} = s{noted[-1].name};")
+            calls.append(f"EACH (int64_t i = 0; i < n; i++) nans |= {sums} != {sums};")
         if vectors:
             vectors = ["EACH (int64_t i = 0; i < n; i++) {", *[f"    {x}" for x in vectors], "}"]
         return [*scalars, *vectors, *calls]
@@ -417,6 +452,10 @@ class _Body:
             lines.append(f"{value.type} {value.name};")
             lines.append(f"reduce({function}, {place}, {value.size}, &{value.name}, {self.inner});")
         self._keep(value, value.level, lines)
+
+
+def _indented(head, lines):
+    return "\n".join([head, *[f"    {x}" for x in lines], "}\n"])
 
 
 def _not_before(level, is_odd):

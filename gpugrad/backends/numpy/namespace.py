@@ -549,17 +549,7 @@ def pick(x, labels, /, out=None):
     return picked if out is None else _into(out, picked)
 
 
-def _steps_of_zero_discarded(c, g, /, out):
-    is_nan, is_zero = np.empty((2, *out.shape), bool)
-    return [
-        partial(np.isnan, c, is_nan),
-        partial(np.equal, g, np.zeros((), g.dtype), is_zero),
-        partial(np.logical_and, is_nan, is_zero, is_nan),
-        partial(_where, is_nan, np.zeros((), c.dtype), c, out=out),
-    ]
-
-
-@declare(aliases=True, steps=_steps_of_zero_discarded)
+@declare(aliases=True, steps=lambda c, g, /, out: [partial(_zero_discarded_nans, c, g, out)])
 def _zero_discarded_nans(c, g, /):
     if c is g:  # where it is 0 it is not nan
         return c
