@@ -16,10 +16,11 @@ from test_ops import quiet, samples
 
 import gpugrad
 from gpugrad.autograd.operation import Op
-from gpugrad.backends.native import base, kernel
+from gpugrad.backends.native import base, kernel, source
 from gpugrad.backends.numpy import large, threads
 from gpugrad.backends.numpy.namespace import xp
 from gpugrad.backends.registry import on_change
+from gpugrad.kernels.numpy import activations
 from gpugrad.nn import functional as F
 
 pytestmark = pytest.mark.skipif(not has_kernels, reason="there is no compiler")
@@ -94,6 +95,7 @@ def test_each_op_has_the_same_bits(set_least, monkeypatch):
 
         def gg_kernel(*args, own=own, function=function):
             ran.append(id(own))
+            function.argtypes = own.library.gg_kernel.argtypes
             return function(*args)
 
         own.library = SimpleNamespace(gg_kernel=gg_kernel)
@@ -132,7 +134,7 @@ def test_ops_look_at_sizes_after_a_large_array(set_least, use):
 def test_one_thread_has_kernels_of_one_piece(set_least, monkeypatch):
     set_least(1 << 18, has_large=False)
     threads._threads.resize(1)
-    monkeypatch.setattr(kernel, "_PIECES", 0)  # which would compute nothing
+    monkeypatch.setattr(source, "PART", -1)  # of which several would compute nothing
     x, made = drawn(1 << 18), watch(monkeypatch, large.Kernels, "_kernel")
     base.notice(x)
     assert base.has_large
@@ -340,6 +342,7 @@ def test_a_loop_that_raises():
 ])  # fmt: skip
 def test_kernels_of_forwards_report_errors(set_least, monkeypatch, function, number, message):
     set_least(8193)
+    monkeypatch.setattr(activations, "_FEW", 1 << 60)  # so that only the forward has a kernel
     made, x = watch(monkeypatch, large.Kernels, "_kernel"), drawn(9000, dtype=np.float64)
     for _ in range(2):
         function(gpugrad.asarray(x))

@@ -1,4 +1,4 @@
-"""The libraries of fixed kernels: rows of arrays, elementwise functions, layers, and threads.
+"""The libraries of fixed kernels: rows of arrays, layers, and threads.
 
 Every kernel has the bits of the functions of NumPy that would otherwise be called, and calls the
 inner loops of some of them. So it does not matter when a library is compiled. Each is compiled when
@@ -26,11 +26,10 @@ _FUNCTIONS = {
     "rows": {"gg_rows", "gg_sum"}, "layers": {"gg_recurrent", "gg_attention", "gg_convolve"},
 }  # fmt: skip
 ALL = "pool", "rows_f", "rows_d", "layers_f", "layers_d"  # the libraries
-_LOOPS = np.exp, np.log, np.tanh, np.expm1, np.log1p, np.maximum, np.minimum
+_LOOPS = np.exp, np.log, np.tanh, np.maximum, np.minimum
 _HEADER = object.__basicsize__  # bytes of an array object before the pointer to its elements
 _PIECE = 1 << 15  # elements that a thread computes at a time
 _OLDEST = 4  # the oldest minor version of NumPy 2 that it works with
-_BLOCK = 1 << 10  # elements that an elementwise kernel computes at a time
 _ERRORS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
 _OTHERS = 16 | 32 | 64  # no memory, a nan whose sign is not known, an array that is not aligned
 
@@ -138,7 +137,7 @@ def _set_up(library, pool, name):
         names = ctypes.c_char_p.in_dll(library, "gg_names")
         names = ctypes.string_at(ctypes.addressof(names)).decode().split()
         function = library[f"gg_rows_{letter}"]
-        function.argtypes = [numbers] * 6 + [ctypes.c_double] * 3 + [ctypes.c_void_p] * 5
+        function.argtypes = [numbers] * 6 + [ctypes.c_double] * 2 + [ctypes.c_void_p] * 5
         function.restype = numbers
         dtype = float32 if letter == "f" else float64
         _kernels.update({(dtype, x): (function, i) for i, x in enumerate(names)})
@@ -172,7 +171,7 @@ def loop_of(ufunc, types):
     return found.functions[at], found.data[at] if found.data else None
 
 
-def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0, u=0.0):
+def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0):
     """Have a kernel of `rows.c` compute ``items``; returns whether it did.
 
     It does not if the library is not there, if an array is not aligned, or if NumPy would report
@@ -188,7 +187,7 @@ def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0,
     step = in_piece(length, cost)
     if items > step and not are_allowed():
         step = items
-    errors = function(number, items, step, length, n, m, s, t, u, *places)
+    errors = function(number, items, step, length, n, m, s, t, *places)
     return not errors or not is_reported(errors)
 
 
@@ -235,20 +234,6 @@ def number_of(name):
 def zero():
     """The number with which NumPy's sums begin, 0 or -0."""
     return float(np.add.reduce(np.array([-0.0])))
-
-
-def each(name, x, g=None, *, guarded=False, s=0.0, t=0.0, u=0.0):
-    """An elementwise kernel's result for arrays in C order; None if `rows` does not compute it."""
-    out = np.empty(x.shape, x.dtype)
-    items = -(-x.size // _BLOCK)
-    options = {"n": x.size, "m": guarded, "s": s, "t": t, "u": u}
-    return out if rows(name, x.dtype, items, _BLOCK, x, g, out, **options) else None
-
-
-def step_of_each(name, x, g, out, **options):
-    """A call of an elementwise kernel that can become a part of a generated one."""
-    sizes = -(-x.size // _BLOCK), _BLOCK
-    return step_of_rows([2], name, x.dtype, *sizes, x, g, out, n=x.size, **options)
 
 
 def is_reported(errors):

@@ -231,9 +231,9 @@ def _product(function, x1, x2, out):
 def _rows(step):
     """The operation of a kernel of rows; see `base.step_of_rows`."""
     name, dtype, items, length, *arrays = step.args
-    options = {"n": 0, "m": 0, "s": 0.0, "t": 0.0, "u": 0.0, "cost": None} | step.keywords
+    options = {"n": 0, "m": 0, "s": 0.0, "t": 0.0, "cost": None} | step.keywords
     integers = [items, in_piece(length, options["cost"]), length, *[int(options[k]) for k in "nm"]]
-    floats = [float(options[k]) for k in "stu"]
+    floats = [float(options[k]) for k in "st"]
     given = [x for x in arrays if x is not None]
     if not all(x.flags.c_contiguous and x.size for x in given):
         raise _Cannot

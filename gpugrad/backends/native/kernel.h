@@ -6,13 +6,13 @@
 typedef void (*loop_of_numpy)(char **, const int64_t *, const int64_t *, void *);
 
 /* Puts the address of the elements of the array in a register into the table, or returns from the
-   kernel if there is no array or one that is not aligned: of a PyListObject, a PyObject and a
-   PyArrayObject. */
+   kernel, with NOT_ALIGNED of prelude.h, if there is no array or one that is not aligned: of a
+   PyListObject, a PyObject and a PyArrayObject. */
 #define FIND(k, list, slot, kind)                                                               \
     do {                                                                                        \
         char *item = (*(char ***)((char *)(list) + HEAD + 8))[slot];                            \
-        if (*(char **)(item + HEAD - 8) != (kind)) return 1;                                    \
-        if (!(*(int *)(item + HEAD + 48) & 0x100)) return 1; /* its flags, NPY_ARRAY_ALIGNED */ \
+        if (*(char **)(item + HEAD - 8) != (kind)) return 64;                                   \
+        if (!(*(int *)(item + HEAD + 48) & 0x100)) return 64; /* flags, NPY_ARRAY_ALIGNED */    \
         P[k] = *(char **)(item + HEAD);                                                         \
     } while (0)
 
@@ -67,7 +67,7 @@ typedef int64_t (*gg_matmul)(int64_t, const int64_t *, const void *, const void 
 typedef float (*gg_sum_f)(const void *, int64_t);
 typedef double (*gg_sum_d)(const void *, int64_t);
 typedef int64_t (*gg_rows)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, double, double,
-                           double, void *, void *, void *, void *, void *);
+                           void *, void *, void *, void *, void *);
 
 /* A long row of n elements, of which `block` computes `count` totals for a part of up to BLOCK. */
 typedef struct {
@@ -124,7 +124,7 @@ static void note_errors(void) {
               (found & FE_UNDERFLOW ? 4 : 0) | (found & FE_INVALID ? 8 : 0);
 }
 #define FIRST_ERRORS (errors = 0, feclearexcept(FE_ALL_EXCEPT))
-#define LAST_ERRORS(all) (note_errors(), __atomic_fetch_or((int64_t *)(all), errors, __ATOMIC_RELAXED))
+#define LAST_ERRORS(all) (note_errors(), __atomic_fetch_or((int64_t *)&(all), errors, __ATOMIC_RELAXED))
 #else
 #define note_errors()
 #endif

@@ -12,13 +12,12 @@ from . import base, compiler
 from .calls import TYPES, operations
 from .loops import Root, Schedule
 from .objects import method
-from .source import BLOCK, Source
+from .source import BLOCK, PART, Source
 
 __all__ = ["TYPES", "Kernel", "Root", "address_of", "is_available", "operations", "owner"]
 
 _HEAD = object.__basicsize__
 _OF_A_CALL = "size", "pieces", "errors"  # entries that each call of a `Formula` fills
-_PIECES = 16  # of arrays that several threads share
 _PRELUDE = f"#define HEAD {_HEAD}\n#define BLOCK {BLOCK}\n{base.text_of('kernel.h')}"
 
 
@@ -99,7 +98,7 @@ class Formula:
         for slot, root in enumerate(roots):
             root.slot = slot
         schedule = Schedule(operations, roots)
-        self.build, self._addresses = None, None
+        self.build = self._run = None
         can_be = len(schedule.loops) == 1 and all(x.kind in ("map", "call") for x in operations)
         # Another array is one that the function has made of something else, such as random numbers.
         own = schedule.own.values()
@@ -114,20 +113,21 @@ class Formula:
 
     def __call__(self, arrays, size):
         """Fill the last of the arrays; returns whether it did, without errors to report."""
+        if (run := self._run or self._bound()) is None:
+            return False
+        errors = run(id(arrays), size > PART and base.are_allowed(), size)
+        return not errors or not base.is_reported(errors)
+
+    def _bound(self):
+        """The function in C with its table; None if it is not there yet."""
         library = self.build and self.build.library
         if library is None or base.base() is None:
-            return False
-        if self._addresses is None:
-            entries = [0 if x in _OF_A_CALL else _entry(x) for x in self._entries]
-            self._addresses = (ctypes.c_void_p * len(entries))(*entries)
-        table = type(self._addresses).from_buffer_copy(self._addresses)
-        errors = ctypes.c_int64()
-        numbers = size, _PIECES if base.are_allowed() else 1, ctypes.addressof(errors)
-        for name, number in zip(_OF_A_CALL, numbers, strict=True):
-            table[self._entries.index(name)] = number
-        if library.gg_kernel(table, ctypes.c_void_p(id(arrays)), ctypes.c_int64(1)):
-            return False
-        return not errors.value or not base.is_reported(errors.value)
+            return None
+        entries = [0 if x in _OF_A_CALL else _entry(x) for x in self._entries]
+        table = (ctypes.c_void_p * len(entries))(*entries)
+        library.gg_kernel.argtypes = *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2
+        self._run = partial(library.gg_kernel, table)
+        return self._run
 
 
 def _entry(x):

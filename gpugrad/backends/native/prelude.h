@@ -22,7 +22,7 @@ typedef struct {
     void *data;
 } Loops;
 
-enum { EXP, LOG, TANH, EXPM1, LOG1P, MAXIMUM, MINIMUM, LOOPS };
+enum { EXP, LOG, TANH, MAXIMUM, MINIMUM, LOOPS };
 static Loops loops_f[LOOPS], loops_d[LOOPS];
 static double zero; // the number that NumPy's sums begin with, 0 or -0
 
@@ -45,7 +45,7 @@ typedef int64_t Index __attribute__((aligned(4))); // in an array beside those o
 typedef struct Job {
     void *a[ARRAYS];
     int64_t items, in_piece, length, n, m;
-    double s, t, u;
+    double s, t;
     const struct Kernel *kernel;
     _Atomic int64_t errors;
 } Job;

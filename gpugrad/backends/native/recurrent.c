@@ -68,6 +68,7 @@ static T *NAME(at)(const NAME(Step) *s, int array, int64_t gate) {
 #endif
 #define EACH LOOP(int64_t i = 0; i < n; i++)
 #define STEP(name) static void NAME(name)(const NAME(Step) *s, const int64_t n)
+#define APPLY(which, x) NAME(apply)(which, x, n)
 #define ARRAY(name, array, gate) T *restrict name = NAME(at)(s, array, gate)
 #define EACH_ROW                                                                                   \
     for (int64_t row = 0, width = s->layer->width, each = s->layer->gates; row < s->rows; row++)   \
@@ -344,6 +345,7 @@ int64_t NAME(gg_recurrent)(const Layer *l, void *const *const *given, int64_t fi
 }
 
 #undef STEP
+#undef APPLY
 #undef ARRAY
 #undef LOOP
 #undef EACH_ROW

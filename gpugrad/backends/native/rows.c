@@ -609,202 +609,6 @@ KERNEL(batch_norm_columns_vjp) {
     }
 }
 
-// Elementwise functions of x, and their cotangents, of g and what the rules keep in the place of x.
-// a: x, g, y. length: of a block, which is an item. n: of x. m: whether y is to be 0 instead of nan
-// where g is 0. s, t, u: the function's numbers, which bodies call S, R, U.
-
-typedef void NAME(Body)(const Job *job, const T *restrict x, const T *restrict g, T *restrict y,
-                        T *restrict e, T *restrict f, int64_t n, T S, T R, T U);
-
-static void NAME(each)(Piece *piece, int64_t first, int64_t last, NAME(Body) *body) {
-    const Job *job = piece->job;
-    T *e = piece->scratch;
-    for (int64_t item = first; item < last; item++) {
-        int64_t start = item * job->length, n = job->n - start;
-        n = n < job->length ? n : job->length;
-        const T *g = job->a[1] ? (T *)job->a[1] + start : NULL;
-        T *y = (T *)job->a[2] + start;
-        body(job, (T *)job->a[0] + start, g, y, e, e + job->length, n, job->s, job->t,
-             job->u);
-        if (!job->m)
-            continue;
-        int has_nan = 0;
-        EACH has_nan |= y[i] != y[i];
-        if (has_nan)
-            EACH y[i] = y[i] != y[i] && g[i] == 0 ? 0 : y[i];
-    }
-}
-
-#define ELEMENTWISE(name)                                                                          \
-    static NAME(Body) NAME(name##_body);                                                           \
-    KERNEL(name) { NAME(each)(piece, first, last, NAME(name##_body)); }                            \
-    static void NAME(name##_body)(const Job *job, const T *restrict x, const T *restrict g,        \
-                                  T *restrict y, T *restrict e, T *restrict f, int64_t n, T S,     \
-                                  T R, T U)
-#define CLIP(x, low, high) LEAST(MOST(x, low), high)
-#define SIZE(x) ((T)fabs(x))
-#define APPLY(which, x) NAME(apply)(which, x, n)
-
-// The largest exponent is s.
-ELEMENTWISE(sigmoid) {
-    EACH e[i] = LEAST(x[i], S);
-    APPLY(EXP, e);
-    EACH y[i] = e[i] / (1 + e[i]);
-}
-
-ELEMENTWISE(sigmoid_vjp) { EACH y[i] = g[i] * x[i] * (1 - x[i]); }
-
-ELEMENTWISE(silu) {
-    EACH e[i] = LEAST(x[i], S);
-    APPLY(EXP, e);
-    EACH y[i] = e[i] / (1 + e[i]) * MOST(x[i], (T)-1000);
-}
-
-ELEMENTWISE(silu_vjp) {
-    EACH e[i] = f[i] = CLIP(x[i], (T)-1000, S);
-    APPLY(EXP, e);
-    EACH y[i] = g[i] * (e[i] * ((1 + e[i] + f[i]) / (1 + e[i])) / (1 + e[i]));
-}
-
-ELEMENTWISE(relu_vjp) { EACH y[i] = x[i] > 0 ? g[i] : 0; }
-
-ELEMENTWISE(leaky_relu) { EACH y[i] = x[i] > 0 ? x[i] : S * x[i]; }
-
-ELEMENTWISE(leaky_relu_vjp) { EACH y[i] = g[i] * (x[i] > 0 ? 1 : S); }
-
-// s, t, u: alpha, scale, input_scale
-ELEMENTWISE(elu) {
-    EACH e[i] = U * LEAST(x[i], 0);
-    APPLY(EXPM1, e);
-    EACH y[i] = R * (MOST(x[i], 0) + S * e[i]);
-}
-
-ELEMENTWISE(elu_vjp) {
-    const T slope = job->s * job->u;
-    EACH e[i] = U * LEAST(x[i], 0);
-    APPLY(EXP, e);
-    if (job->s * job->u != 1)
-        EACH e[i] = x[i] > 0 ? 1 : slope * e[i];
-    EACH y[i] = g[i] * (R * e[i]);
-}
-
-// log(1 + exp(x)) in y; e is overwritten
-static void NAME(softplus_of)(const T *restrict x, T *restrict y, T *restrict e, int64_t n) {
-    EACH e[i] = -SIZE(x[i]);
-    APPLY(EXP, e);
-    APPLY(LOG1P, e);
-    EACH y[i] = MOST(x[i], 0) + e[i];
-}
-
-// s, t: beta, threshold
-ELEMENTWISE(softplus) {
-    EACH f[i] = S * x[i];
-    NAME(softplus_of)(f, y, e, n);
-    EACH y[i] /= S;
-    if (job->t != INFINITY)
-        EACH y[i] = f[i] > R ? x[i] : y[i];
-}
-
-// u: the largest exponent
-ELEMENTWISE(softplus_vjp) {
-    EACH f[i] = S * x[i];
-    EACH e[i] = LEAST(f[i], U);
-    APPLY(EXP, e);
-    EACH e[i] = e[i] / (1 + e[i]);
-    if (job->t != INFINITY)
-        EACH e[i] = f[i] > R ? 1 : e[i];
-    EACH y[i] = g[i] * e[i];
-}
-
-ELEMENTWISE(mish) {
-    NAME(softplus_of)(x, y, e, n);
-    APPLY(TANH, y);
-    EACH y[i] = MOST(x[i], (T)-1000) * y[i];
-}
-
-ELEMENTWISE(mish_vjp) {
-    EACH f[i] = CLIP(x[i], (T)-1000, (T)1000);
-    NAME(softplus_of)(f, y, e, n);
-    APPLY(TANH, y);
-    EACH e[i] = LEAST(f[i], S);
-    APPLY(EXP, e);
-    EACH y[i] = g[i] * (y[i] + f[i] * (1 - y[i] * y[i]) * (e[i] / (1 + e[i])));
-}
-
-ELEMENTWISE(hardswish) {
-    EACH y[i] = (CLIP(x[i], (T)-3, (T)3) * (T)(1.0 / 6) + (T)0.5) * MOST(x[i], (T)-3);
-}
-
-ELEMENTWISE(hardswish_vjp) {
-    EACH {
-        T slope = x[i] >= 3 ? (T)1.5 : x[i];
-        y[i] = x[i] <= -3 ? 0 : g[i] * (slope / 3 + (T)0.5);
-    }
-}
-
-// s, t: the coefficients of x and of its cube; u: the largest exponent
-ELEMENTWISE(gelu_tanh) {
-    EACH {
-        T z = CLIP(x[i], (T)-40, (T)40);
-        z = z * (S + R * z * z);
-        e[i] = LEAST(z, U);
-    }
-    APPLY(EXP, e);
-    EACH y[i] = MOST(x[i], (T)-40) * (e[i] / (1 + e[i]));
-}
-
-ELEMENTWISE(gelu_tanh_vjp) {
-    EACH {
-        T b = CLIP(x[i], (T)-40, (T)40), z = b * (S + R * b * b);
-        e[i] = LEAST(z, U);
-        f[i] = LEAST(-z, U);
-    }
-    APPLY(EXP, e);
-    APPLY(EXP, f);
-    EACH {
-        T b = CLIP(x[i], (T)-40, (T)40), slope = S + (T)(3 * job->t) * b * b;
-        T share = e[i] / (1 + e[i]), rest = f[i] / (1 + f[i]);
-        y[i] = g[i] * share * (1 + b * slope * rest);
-    }
-}
-
-// The normal distribution function of -|x|, clipped, in e, and exp(-x**2 / 2) in f: `_tail` in
-// kernels/numpy/activations.py.
-static void NAME(normal_tail)(const T *restrict x, T *restrict e, T *restrict f, int64_t n) {
-    EACH {
-        T b = CLIP(x[i], (T)-14.5, (T)14.5), t = 1 / (SIZE(b) * (T)0.35 + 1);
-        f[i] = b * b * (T)-0.5;
-        T p = t * (T)-0.029157875876596847 + (T)0.1440308794801599;
-        p = p * t + (T)-0.25583893662558677;
-        p = p * t + (T)0.15931963483676412;
-        p = p * t + (T)-0.023212321875316064;
-        p = p * t + (T)0.10555249259496122;
-        p = p * t + (T)0.11982128932630617;
-        p = p * t + (T)0.13986351531099614;
-        e[i] = (p * t + (T)0.139621306844063) * t;
-    }
-    APPLY(EXP, f);
-    EACH e[i] *= f[i];
-}
-
-ELEMENTWISE(gelu) {
-    NAME(normal_tail)(x, e, f, n);
-    EACH {
-        T b = CLIP(x[i], (T)-14.5, (T)14.5);
-        y[i] = MOST(x[i], 0) - e[i] * SIZE(b);
-    }
-}
-
-// s: 1 / sqrt(2 * pi)
-ELEMENTWISE(gelu_vjp) {
-    NAME(normal_tail)(x, e, f, n);
-    EACH {
-        T b = CLIP(x[i], (T)-14.5, (T)14.5);
-        T share = copysign((T)1, b) < 0 ? e[i] : 1 - e[i];
-        y[i] = (share + f[i] * b * S) * g[i];
-    }
-}
-
 // Maxima of tiles: windows of 1 to 3 lines and 2 or 3 columns that lie side by side, in planes of
 // `lines` lines of `line` elements. The first array of each job is a Windows.
 
@@ -1055,11 +859,7 @@ KERNEL(copy_windows) {
     X(batch_norm, 0) X(batch_norm_vjp, 0) X(batch_norm_columns, 0) X(batch_norm_columns_vjp, 0)    \
     X(scale_channels, 0) X(sums_of_channels, 0)                                                    \
     X(tile_maxima, 0) X(tile_places, 1) X(put_in_tiles, 1) X(window_places, 1)                     \
-    X(put_in_windows, 0) X(copy_windows, 0)                                                        \
-    X(sigmoid, 2) X(sigmoid_vjp, 2) X(silu, 2) X(silu_vjp, 2) X(relu_vjp, 2)                       \
-    X(leaky_relu, 2) X(leaky_relu_vjp, 2) X(elu, 2) X(elu_vjp, 2) X(softplus, 2)                   \
-    X(softplus_vjp, 2) X(mish, 2) X(mish_vjp, 2) X(hardswish, 2) X(hardswish_vjp, 2)               \
-    X(gelu_tanh, 2) X(gelu_tanh_vjp, 2) X(gelu, 2) X(gelu_vjp, 2)
+    X(put_in_windows, 0) X(copy_windows, 0)
 #define NAME_OF(name, scratch) #name " "
 const char gg_names[] = KERNELS(NAME_OF);
 #endif
@@ -1070,10 +870,10 @@ static const Kernel NAME(kernels)[] = {KERNELS(KERNEL_OF)};
 // Returns the errors of floating-point operations. Arrays are given by the addresses of pointers to
 // their elements, as array objects have them.
 int64_t NAME(gg_rows)(int64_t kernel, int64_t items, int64_t in_piece, int64_t length, int64_t n,
-                      int64_t m, double s, double t, double u, void *const *a0, void *const *a1,
-                      void *const *a2, void *const *a3, void *const *a4) {
+                      int64_t m, double s, double t, void *const *a0, void *const *a1, void *const *a2,
+                      void *const *a3, void *const *a4) {
     void *const *given[ARRAYS] = {a0, a1, a2, a3, a4};
-    Job job = {{0}, items, in_piece, length, n, m, s, t, u, NAME(kernels) + kernel};
+    Job job = {{0}, items, in_piece, length, n, m, s, t, NAME(kernels) + kernel};
     for (int i = 0; i < ARRAYS; i++) {
         job.a[i] = given[i] ? *given[i] : NULL;
         if (!IS_ALIGNED(job.a[i], sizeof(T))) return NOT_ALIGNED;

@@ -12,6 +12,8 @@ from .calls import TYPES
 
 BLOCK = 512  # elements of a part of a long row, whose values stay in the cache
 _PIECE = 1 << 16  # operations on elements that are worth being a piece for a thread
+PART = 1 << 15  # elements in a piece of a kernel for arrays of any size
+_MANY = 8  # as in prelude.h
 
 
 class Source:
@@ -23,9 +25,8 @@ class Source:
     nbytes: the size of the kernel's own memory.
     is_divided: whether several threads compute its products.
     is_sized: whether its only loop has the number of elements that the arrays have. If not, the
-        entry ``"size"`` of the table is this number, ``"pieces"`` says in how many pieces they are
-        computed, and the kernel adds the floating-point errors to the number at the address in the
-        entry ``"errors"``.
+        kernel takes this number, fills the entries ``"size"``, ``"pieces"`` and ``"errors"`` of
+        a copy of the table, and returns the floating-point errors.
     """
 
     def __init__(self, schedule, is_sized=True):
@@ -39,11 +40,22 @@ class Source:
         found = enumerate(self.table)
         slots = [(k, x.slot) for k, x in found if getattr(x, "kind", "") == "register"]
         kind = self.place("array") if slots else ""
+        head, first, found = "char **P, void *registers, int64_t threads", [], 0
+        calls = [body.call() for body in bodies]
+        if not is_sized:
+            size, pieces, errors = map(self.place, ("size", "pieces", "errors"))
+            head, found = f"{head.replace('*P', '*table')}, int64_t size", f"(int64_t){errors}"
+            first = [
+                f"    char *P[{len(self.table)}];\n    memcpy(P, table, sizeof P);",
+                f"    {size} = (char *)size;",
+                f"    {pieces} = (char *)(threads ? (size - 1) / {PART} + 1 : 1);",
+            ]
         main = [
-            "int gg_kernel(char **P, void *registers, int64_t threads) {",
+            f"int gg_kernel({head}) {{",
+            *first,
             *[f"    FIND({k}, registers, {slot}, {kind});" for k, slot in slots],
-            *[body.call() for body in bodies],
-            "    return 0;\n}\n",
+            *calls,
+            f"    return {found};\n}}\n",
         ]
         self.text = "\n".join([*texts, *main])
 
@@ -143,7 +155,9 @@ class _Body:
             return f"    total{self.number}(P);"
         if self.pieces == 1:
             return f"    loop{self.number}(P, {'threads' if self.loop.is_alone else 0});"
-        run = self.source.place("gg_run_short" if self.source.is_sized else "gg_run")
+        run = self.source.place("gg_run_short")
+        if not self.source.is_sized:
+            run = f"({self.pieces} < {_MANY} ? {run} : {self.source.place('gg_run')})"
         return f"    ((gg_run){run})(loop{self.number}, P, {self.pieces});"
 
     def text(self):
@@ -328,11 +342,11 @@ class _Body:
             return f"(({const}{type_} *){p})[i]"
         return f"*({const}{type_} *)({p} + i * {step})"
 
-    def _element(self, value, access, level, may_be_literal=True):
+    def _element(self, value, access, level, may_be_0=True):
         """The C text for an element of a value, with the dtype of the array that shows it."""
-        if may_be_literal and access.root.kind == "constant" and access.array.size == 1:
+        if access.root.kind == "constant" and access.array.size == 1:
             literal = _literal(access.array)
-            if literal is not None:
+            if literal is not None and (may_be_0 or access.array.any()):
                 return literal
         type_ = TYPES[access.array.dtype.char]
         is_variable = value.name is not None and (value.is_row or value.level == level)
@@ -473,7 +487,8 @@ def _literal(array):
     """A number as C text; None if C has no literal with its bits."""
     value, own = array.reshape(()).item(), TYPES[array.dtype.char]
     if type(value) is float:
-        return f"({own}){value.hex()}" if math.isfinite(value) else None
+        text = value.hex().replace("inf", "INFINITY")
+        return None if math.isnan(value) else f"({own}){text}"
     return f"({own}){int(value)}LL" if -(1 << 63) < value < 1 << 63 else None
 
 

@@ -349,24 +349,32 @@ class Kernels:
     def result(self, xp, values, static):
         """The result for some values, of which an array has axes; None without a kernel for it."""
         arrays = [x for x in values if type(x) is np.ndarray]
-        shape = next(x.shape for x in arrays if x.ndim)
-        values = [_number_in(x, shape) for x in values]
-        arrays = [x for x in values if type(x) is np.ndarray]
-        if not all(x.ndim == 0 or _is_plain(x, shape) for x in arrays):
+        for x in arrays:
+            if shape := x.shape:
+                break
+        if [x for x in arrays if x.shape != shape or not x.flags.c_contiguous]:
+            values = [_number_in(x, shape) for x in values]
+            arrays = [x for x in values if type(x) is np.ndarray]
+            if not all(x.ndim == 0 or _is_plain(x, shape) for x in arrays):
+                return None
+        # What is constant in a kernel: all but the elements of arrays and their number.
+        kinds = [(x.dtype, x.ndim > 0) if type(x) is np.ndarray else repr(x) for x in values]
+        key = *kinds, repr(static)
+        if (found := self._kernels.get(key)) is None:
+            if key not in self._kernels:
+                self._order(key, xp, values, static)
             return None
-        key = *map(_constant, values), repr(static)
-        kernels, seen = self._kernels, self._seen
-        if key not in kernels:
-            if key in seen and len(kernels) < _MOST_KERNELS:
-                kernels[key] = self._kernel(xp, values, static)
-            elif len(seen) == _MOST_SEEN:
-                seen.clear()
-            seen.add(key)
-        dtype, kernel = kernels.get(key) or (None, None)
-        if kernel is None:
-            return None
+        dtype, kernel = found
         out = np.empty(shape, dtype)
         return out if kernel([*arrays, out], out.size) else None
+
+    def _order(self, key, xp, values, static):
+        seen = self._seen
+        if key in seen and len(self._kernels) < _MOST_KERNELS:
+            self._kernels[key] = self._kernel(xp, values, static)
+        elif len(seen) == _MOST_SEEN:
+            seen.clear()
+        seen.add(key)
 
     def _kernel(self, xp, values, static):
         """A kernel and the dtype of its result; None if there can be none."""
@@ -394,11 +402,6 @@ def _number_in(x, shape):
     if type(x) is np.ndarray and x.shape == shape and not any(x.strides):
         return x[(slice(1),) * x.ndim].reshape(())
     return x
-
-
-def _constant(x):
-    """What of a value is constant in a kernel: all but the elements of arrays and their number."""
-    return (x.dtype, x.ndim > 0) if type(x) is np.ndarray else repr(x)
 
 
 def divided_ufunc(ufunc):
