@@ -870,8 +870,8 @@ static const Kernel NAME(kernels)[] = {KERNELS(KERNEL_OF)};
 // Returns the errors of floating-point operations. Arrays are given by the addresses of pointers to
 // their elements, as array objects have them.
 int64_t NAME(gg_rows)(int64_t kernel, int64_t items, int64_t in_piece, int64_t length, int64_t n,
-                      int64_t m, double s, double t, void *const *a0, void *const *a1, void *const *a2,
-                      void *const *a3, void *const *a4) {
+                      int64_t m, double s, double t, void *const *a0, void *const *a1,
+                      void *const *a2, void *const *a3, void *const *a4) {
     void *const *given[ARRAYS] = {a0, a1, a2, a3, a4};
     Job job = {{0}, items, in_piece, length, n, m, s, t, NAME(kernels) + kernel};
     for (int i = 0; i < ARRAYS; i++) {
