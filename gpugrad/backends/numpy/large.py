@@ -30,6 +30,7 @@ _SIZES = 1, 2, 4, 8  # bytes of an element of matrices that are copied transpose
 _MOST_ARRAYS = 4  # of a ufunc
 _SHORTEST = 64  # elements of a row of arrays that broadcast
 _Places = ctypes.c_void_p * _MOST_ARRAYS
+_SAMPLE = 1 << 18  # elements of arrays that stand for those of a call while a kernel is made
 _MOST_KERNELS = 16  # of a rule, such as those for several numbers beside the arrays
 _MOST_SEEN = 64  # constants of a rule that are remembered, such as the last keys of dropout
 
@@ -382,7 +383,7 @@ class Kernels:
         if native is None:
             return None
         samples = [
-            np.empty(base.LEAST if x.ndim else (), x.dtype) if type(x) is np.ndarray else x
+            np.empty(_SAMPLE if x.ndim else (), x.dtype) if type(x) is np.ndarray else x
             for x in values
         ]
         try:
@@ -390,7 +391,7 @@ class Kernels:
         except Exception:  # noqa: BLE001  # whatever these views cannot do, the arrays can
             return None
         found = [native.operations(step) for step in steps]
-        if None in found or out.shape != (base.LEAST,):
+        if None in found or out.shape != (_SAMPLE,):
             return None
         arrays = [x for x in samples if type(x) is np.ndarray]
         kernel = native.Formula([x for part in found for x in part], [*arrays, out])

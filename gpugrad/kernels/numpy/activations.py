@@ -14,7 +14,7 @@ from ...backends.dtypes import float32
 from ...backends.native.base import is_expected
 from ...backends.numpy.large import Kernels
 from ...backends.numpy.namespace import xp
-from ...backends.numpy.noting import note_result
+from ...backends.numpy.noting import CannotNote, note_result
 from ...backends.numpy.threads import divided
 from ...backends.registry import backend_of
 from ...ops import activations as ops
@@ -110,7 +110,10 @@ class _Gelu(_Generated):
         """The calls of NumPy in its place."""
         if not self._covers(*args, **static):
             return None
-        calls, found = note_result(partial(self._run, xp, **static), *args)
+        try:
+            calls, found = note_result(partial(self._run, xp, **static), *args)
+        except CannotNote:
+            return None
         return [*calls, partial(np.copyto, out, found)]
 
 
@@ -140,7 +143,8 @@ def _gelu_vjp(xp, g, x, approximate):
         return ops.gelu.op.rules["x"](xp, g, x, approximate)
     bounded = x.clip(-_LIMIT, _LIMIT)
     _, power, tail = _tail(bounded)
-    distribution = xp.where(np.copysign(1.0, x) < 0, tail, 1 - tail)
+    is_below, out = np.copysign(1.0, x) < 0, np.empty_like(tail)
+    distribution = xp.where(is_below, tail, 1 - tail, out=out)  # so, a kernel can be made of it
     return (distribution + power * bounded * _DENSITY_AT_0) * g
 
 
