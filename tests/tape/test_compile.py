@@ -854,6 +854,26 @@ def test_kernels_of_a_transformer(compile, length):
     return [*losses, *model.parameters()]
 
 
+@pytest.mark.skipif(not base.is_expected(), reason="there is no compiler")
+@pytest.mark.parametrize("rows", [32, 128])
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_and_its_gradient_are_in_one_kernel(approximate, rows):
+    """Also for few elements, for which `where` computes in another way."""
+    weight, x = normal(rows, 64).requires_grad_(), normal(rows, 64, seed=1)
+
+    @gg.compile
+    def step(x):
+        weight.grad = None
+        loss = (gg.gelu(x * weight, approximate=approximate) * x).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        step(x)
+    (kernel,) = step.program(x).kernels
+    assert {"gelu", "gelu_vjp"}.issubset(re.split(r"[ -]", kernel.partition("\n")[0]))
+
+
 @pytest.mark.parametrize("n", [3, 5000])
 @pytest.mark.parametrize("make", [
     optim.Adamax, optim.Rprop, optim.Adafactor, optim.Muon,
