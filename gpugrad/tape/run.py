@@ -313,7 +313,7 @@ class Program(Steps):
         """Prepare how each run reads and computes numbers, and the conditions on them."""
         tape, blocks = self.tape, {}
         # What follows from hyper-parameters alone is kept in registers until these change.
-        self._hyper, self._kept, self._has_kept = [], [], None
+        self._hyper, self._kept, self._has_kept, self._is_kept = [], [], None, False
         self._numbers, self._conditions = ([], []), ([], [])  # of the hyper-parameters; the others
         self._varying = varying = set()
         for optimizer in tape.optimizers:
@@ -570,7 +570,8 @@ class Program(Steps):
         """Read and compute the numbers; returns whether the conditions on them hold."""
         regs = self.regs
         try:
-            if self._has_kept is None or not self._has_kept():
+            if not self._is_kept or not self._has_kept():
+                self._is_kept = False  # so that an error or Ctrl-C leaves no mixture of numbers
                 for optimizer, values_in_group, i, place in self._hyper:
                     now = [*values_in_group(optimizer.param_groups[i])]
                     if now != optimizer._hyper[i].values and not take_hyper(optimizer):
@@ -580,6 +581,7 @@ class Program(Steps):
                     return False
                 for at in self._kept:
                     self.blank[at] = regs[at]
+                self._is_kept = self._has_kept is not None
             return self._compute(True)
         except _NO_NUMBER:
             return False

@@ -19,7 +19,8 @@ class Steps:
     """The part of `Program` that makes steps.
 
     regs: the registers; the leaves of the arguments come first.
-    blank: what the registers hold between runs: the objects that never change, and otherwise None.
+    blank: what the registers hold between runs: the objects that never change, the numbers that
+        follow from hyper-parameters alone, and otherwise None.
     weak: lists of a 0-d array, which replaces a changing number in steps, its register, and the
         number that the array has now; first those of numbers that follow from hyper-parameters.
     """

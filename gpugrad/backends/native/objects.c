@@ -159,7 +159,7 @@ void *gg_visit(char *self, void *no_arguments) {
 }
 
 // A method of a bytes object that contains a kernel, its arguments, and an object to call if the
-// kernel returns 1. Other threads can run meanwhile.
+// kernel does not return 0. Other threads can run meanwhile.
 void *gg_run_kernel(char *self, void *no_arguments) {
     const struct {
         int (*kernel)(void *, void *, int64_t);

@@ -88,9 +88,10 @@ def _place_of(x, name, value):
 
 
 def visiting(rows, registers=()):
-    """A function without arguments that returns whether places contain what they did.
+    """A function without arguments that goes through places, compares them and changes some.
 
-    It compares by identity, so that False may also mean that they contain equal objects, and raises
+    It returns whether all contain what they did, and stops at the first that does not. It compares
+    by identity, so that False may also mean that they contain equal objects, and raises
     what looking them up raises. The objects in the rows, which it keeps no references to, must live
     as long as the function is called, and the list ``registers`` must not become longer. Returns
     None if there is no such function.
