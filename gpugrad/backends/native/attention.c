@@ -3,8 +3,6 @@
 // queries, by one thread each, which keeps what belongs to a block in its cache.
 
 #ifndef _WIN32 // where NumPy's loop of matmul is not known
-#ifndef ATTENTION
-#define ATTENTION
 enum { QUERY, KEY, VALUE, ADDED, OUT, TO_OUT, TO_QUERY, TO_KEY, TO_VALUE, OPERANDS };
 
 // matrices: how many matrices of weights there are. n, m, d, e: as in ops/attention.py.
@@ -40,7 +38,6 @@ static void keep(const Attention *a, int64_t row, int64_t n, uint8_t *kept) {
             kept[i + lane] = (int64_t)(x[lane / 4] >> 16 * (lane % 4) & 0xFFFF) >= a->least;
     }
 }
-#endif
 
 // Go through rows y of `from`, which lies in order, and x of `to`, whose elements lie side by side.
 #define EACH_ROW(rows, columns, to, from, ...)                                                     \
@@ -50,7 +47,7 @@ static void keep(const Attention *a, int64_t row, int64_t n, uint8_t *kept) {
     }
 
 // The rows of a matrix of an operand from the first one on.
-static Matrix NAME(part)(const Attention *a, int which, int64_t matrix, int64_t first) {
+static Matrix part(const Attention *a, int which, int64_t matrix, int64_t first) {
     const int64_t by_row = a->operands[which].by_row;
     char *data = a->operands[which].data;
     return (Matrix){data ? data + a->operands[which].start[matrix] + first * by_row : NULL, by_row,
@@ -59,35 +56,35 @@ static Matrix NAME(part)(const Attention *a, int which, int64_t matrix, int64_t 
 
 // A row of weights in place of n scores, before they are divided by their total, which is returned.
 // The query may use the first `used` keys. bias: is added to the scores, if there is one.
-static T NAME(weigh)(Piece *piece, T *restrict x, int64_t n, int64_t used, Matrix bias, T lowest) {
+static T weigh(Piece *piece, T *restrict x, int64_t n, int64_t used, Matrix bias, T lowest) {
     int is_open = 0;
     if (bias.at)
         for (int64_t i = 0; i < used; i++) x[i] += ELEMENT(bias, 0, i);
     for (int64_t i = used; i < n; i++)
         is_open |= !(x[i] + (bias.at ? ELEMENT(bias, 0, i) : 0) < (T)INFINITY);
-    T most = NAME(extremum)(piece, MAXIMUM, x, used);
+    T most = extremum(piece, MAXIMUM, x, used);
     if (is_open || !(most - most == 0)) { // nan or infinities, which may reach other keys
         for (int64_t i = used; i < n; i++)
             x[i] = x[i] - (T)INFINITY + (bias.at ? ELEMENT(bias, 0, i) : 0);
         used = n;
-        most = MOST(NAME(extremum)(piece, MAXIMUM, x, n), lowest);
+        most = MOST(extremum(piece, MAXIMUM, x, n), lowest);
     }
     for (int64_t i = 0; i < used; i++) x[i] -= most;
-    NAME(apply)(EXP, x, used);
+    apply(EXP, x, used);
     memset(x + used, 0, (n - used) * sizeof(T));
-    const T total = NAME(sum_of)(x, n);
+    const T total = sum_of(x, n);
     return total == 0 ? 1 : total;
 }
 
 // The cotangents of a row of scores in place of those of the weights, which are divided by `total`.
-static void NAME(slope)(T *restrict g, const T *restrict weights, int64_t n, T total) {
-    NAME(Terms) terms = {weights, g};
-    const T mean = ((T)zero + NAME(tree)(NAME(products), &terms, 0, n).a) / total;
+static void slope(T *restrict g, const T *restrict weights, int64_t n, T total) {
+    Terms terms = {weights, g};
+    const T mean = ((T)zero + tree(products, &terms, 0, n).a) / total;
     for (int64_t i = 0; i < n; i++) g[i] = (g[i] - mean) * weights[i];
 }
 
 // Add rows to those of a matrix, or to zeros if there is none before. All of them are written then.
-static void NAME(add)(int64_t before, int64_t m, int64_t all, int64_t columns, Matrix to, T *rows) {
+static void add(int64_t before, int64_t m, int64_t all, int64_t columns, Matrix to, T *rows) {
     if (before) {
         EACH_ROW(m, columns, to, rows, x[j] += y[j])
         return;
@@ -97,35 +94,35 @@ static void NAME(add)(int64_t before, int64_t m, int64_t all, int64_t columns, M
 }
 
 // A block of queries of a matrix, from the first one on. memory: for what has `most` elements.
-static void NAME(attend)(Attention *a, int64_t matrix, int64_t first, T *memory, int64_t most) {
+static void attend(Attention *a, int64_t matrix, int64_t first, T *memory, int64_t most) {
     const int64_t d = a->d, e = a->e, n = LEAST(a->n - first, a->in_block);
     const int64_t m = a->is_causal ? LEAST(first + n, a->m) : a->m; // keys that are used
     T *weights = memory, *slopes = weights + a->in_block * a->m;
     T *rows = slopes + a->in_block * a->m, *g = rows + most;
     T *totals = g + a->in_block * e, rate = a->rate;
     uint8_t *kept = a->least < 0 ? NULL : (uint8_t *)(totals + a->in_block);
-    const Matrix query = NAME(part)(a, QUERY, matrix, first), key = NAME(part)(a, KEY, matrix, 0);
-    const Matrix value = NAME(part)(a, VALUE, matrix, 0), out = NAME(part)(a, OUT, matrix, first);
-    const Matrix bias = NAME(part)(a, ADDED, matrix, first);
-    const Matrix to_out = NAME(part)(a, TO_OUT, matrix, first);
-    const Matrix to_query = NAME(part)(a, TO_QUERY, matrix, first);
-    const Matrix to_key = NAME(part)(a, TO_KEY, matrix, 0);
-    const Matrix to_value = NAME(part)(a, TO_VALUE, matrix, 0);
-    const Matrix weights_ = NAME(in_order)(weights, m), slopes_ = NAME(in_order)(slopes, m);
-    const Matrix g_ = NAME(in_order)(g, e);
+    const Matrix query = part(a, QUERY, matrix, first), key = part(a, KEY, matrix, 0);
+    const Matrix value = part(a, VALUE, matrix, 0), out = part(a, OUT, matrix, first);
+    const Matrix bias = part(a, ADDED, matrix, first);
+    const Matrix to_out = part(a, TO_OUT, matrix, first);
+    const Matrix to_query = part(a, TO_QUERY, matrix, first);
+    const Matrix to_key = part(a, TO_KEY, matrix, 0);
+    const Matrix to_value = part(a, TO_VALUE, matrix, 0);
+    const Matrix weights_ = in_order(weights, m), slopes_ = in_order(slopes, m);
+    const Matrix g_ = in_order(g, e);
     Piece piece = {0};
     feclearexcept(FE_ALL_EXCEPT);
-    NAME(multiplied)(n, d, m, query, NAME(transposed)(key), weights);
+    multiplied(n, d, m, query, transposed(key), weights);
     for (int64_t i = 0; i < n; i++) {
         const int64_t used = a->is_causal ? LEAST(first + i + 1, m) : m;
         const Matrix row = {bias.at ? bias.at + i * bias.by_row : NULL, 0, bias.by_column};
-        totals[i] = NAME(weigh)(&piece, weights + i * m, m, used, row, a->lowest);
+        totals[i] = weigh(&piece, weights + i * m, m, used, row, a->lowest);
     }
     for (int64_t i = 0; kept && i < n; i++) keep(a, matrix * a->n + first + i, m, kept + i * m);
     if (out.at) {
         for (int64_t i = 0; kept && i < n * m; i++) weights[i] = kept[i] ? weights[i] : 0;
         for (int64_t i = 0; kept && i < n; i++) totals[i] *= rate;
-        NAME(multiplied)(n, m, e, weights_, value, rows);
+        multiplied(n, m, e, weights_, value, rows);
         EACH_ROW(n, e, out, rows, x[j] = y[j] / totals[i])
     } else {
         EACH_ROW(n, e, to_out, g, y[j] = x[j] / totals[i])
@@ -133,28 +130,27 @@ static void NAME(attend)(Attention *a, int64_t matrix, int64_t first, T *memory,
     }
     if (to_value.at) {
         for (int64_t i = 0; kept && i < n * m; i++) slopes[i] = kept[i] ? weights[i] : 0;
-        NAME(multiplied)(m, n, e, NAME(transposed)(kept ? slopes_ : weights_), g_, rows);
-        NAME(add)(first, m, a->m, e, to_value, rows);
+        multiplied(m, n, e, transposed(kept ? slopes_ : weights_), g_, rows);
+        add(first, m, a->m, e, to_value, rows);
     }
     if (to_query.at || to_key.at) {
-        NAME(multiplied)(n, e, m, g_, NAME(transposed)(value), slopes);
+        multiplied(n, e, m, g_, transposed(value), slopes);
         for (int64_t i = 0; kept && i < n * m; i++) slopes[i] = kept[i] ? slopes[i] : 0;
-        for (int64_t i = 0; i < n; i++)
-            NAME(slope)(slopes + i * m, weights + i * m, m, totals[i]);
+        for (int64_t i = 0; i < n; i++) slope(slopes + i * m, weights + i * m, m, totals[i]);
     }
     if (to_query.at) {
-        NAME(multiplied)(n, m, d, slopes_, key, rows);
+        multiplied(n, m, d, slopes_, key, rows);
         EACH_ROW(n, d, to_query, rows, x[j] = y[j] * (T)a->scale)
     }
     if (to_key.at) {
-        NAME(multiplied)(m, n, d, NAME(transposed)(slopes_), query, rows);
-        NAME(add)(first, m, a->m, d, to_key, rows);
+        multiplied(m, n, d, transposed(slopes_), query, rows);
+        add(first, m, a->m, d, to_key, rows);
     }
     a->errors |= piece.errors | float_errors();
 }
 
 // A piece is a block, or all blocks of a matrix, which add to the same cotangents.
-static void NAME(attend_piece)(void *context, int64_t piece) {
+static void attend_piece(void *context, int64_t piece) {
     Attention *a = context;
     const int64_t blocks = (a->n + a->in_block - 1) / a->in_block;
     const int64_t longest = a->in_block > a->m ? a->in_block : a->m;
@@ -164,24 +160,21 @@ static void NAME(attend_piece)(void *context, int64_t piece) {
     if (!memory)
         a->errors |= NO_MEMORY;
     else if (a->operands[OUT].data)
-        NAME(attend)(a, piece / blocks, piece % blocks * a->in_block, memory, most);
+        attend(a, piece / blocks, piece % blocks * a->in_block, memory, most);
     else
-        for (int64_t i = 0; i < blocks; i++)
-            NAME(attend)(a, piece, i * a->in_block, memory, most);
+        for (int64_t i = 0; i < blocks; i++) attend(a, piece, i * a->in_block, memory, most);
     free(memory);
 }
 
 // Compute some pieces from one on. numbers: an `Attention` up to its operands, whose data are given
 // as for gg_rows. Returns the errors of floating-point operations.
-int64_t NAME(gg_attention)(const int64_t *numbers, double scale, double rate, double lowest,
-                           int64_t first, int64_t pieces, int64_t number) {
+int64_t gg_attention(const int64_t *numbers, double scale, double rate, double lowest,
+                     int64_t first, int64_t pieces, int64_t number) {
     Attention a = {.scale = scale, .rate = rate, .lowest = lowest};
     memcpy(&a, numbers, offsetof(Attention, scale));
     for (int i = 0; i < OPERANDS; i++)
         if (a.operands[i].data) a.operands[i].data = *(char **)a.operands[i].data;
-    pool.run_by(number, NAME(attend_piece), &a, first, pieces);
+    pool.run_by(number, attend_piece, &a, first, pieces);
     return a.errors;
 }
-
-#undef EACH_ROW
 #endif

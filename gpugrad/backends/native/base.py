@@ -16,16 +16,18 @@ import numpy as np
 from ..dtypes import float32, float64
 from ..registry import on_change
 
-# The files of libraries and, but for "pool", their functions. Of "rows" and "layers" there are two:
-# for float and for double.
+# The files of libraries and, of those of layers, their functions. Of all but "pool" there are two
+# libraries: for float and for double.
+_ROWS = "common.h prelude.h rows.c"
 _FILES = {
-    "pool": "common.h pool.c objects.c", "rows": "common.h prelude.h rows.c",
-    "layers": "common.h prelude.h rows.c recurrent.c products.h attention.c convolution.c",
+    "pool": "common.h pool.c objects.c", "rows": f"{_ROWS} table.h",
+    "windows": f"{_ROWS} windows.c table.h",
+    "layers": f"{_ROWS} windows.c recurrent.c products.h attention.c convolution.c",
 }  # fmt: skip
 _FUNCTIONS = {
     "rows": {"gg_rows", "gg_sum"}, "layers": {"gg_recurrent", "gg_attention", "gg_convolve"},
 }  # fmt: skip
-ALL = "pool", "rows_f", "rows_d", "layers_f", "layers_d"  # the libraries
+ALL = ("pool", *(f"{name}_{letter}" for name in _FILES if name != "pool" for letter in "fd"))
 _LOOPS = np.exp, np.log, np.tanh, np.maximum, np.minimum
 _HEADER = object.__basicsize__  # bytes of an array object before the pointer to its elements
 _PIECE = 1 << 15  # elements that a thread computes at a time
@@ -59,8 +61,7 @@ def _source(name):
     lines = [*map(text_of, _FILES[name].split())]
     if letter:
         number = {"f": "float", "d": "double"}[letter]
-        named = f"#define NAME(x) x##_{letter}"
-        lines[2:2] = [f"#define {name.upper()}", f"#define T {number}", named]
+        lines.insert(2, f"#define T {number}")
     return "\n".join(lines)
 
 
@@ -103,7 +104,8 @@ def library_of(function):
 
 def function_of(name):
     """A function of one of the libraries; None if there is none, or none yet."""
-    return getattr(base(library_of(name)), name, None)
+    library = library_of(name)
+    return getattr(base(library), name if library == "pool" else name[:-2], None)
 
 
 def is_done(*names):
@@ -128,15 +130,15 @@ def _set_up(library, pool, name):
     told = [address(getattr(pool, x, None)) for x in names]
     told += [loop_of(np.matmul, char)[0] for char in "fd"]
     library.gg_set_pool((ctypes.c_void_p * len(told))(*told))
-    library.gg_set_loop.argtypes = [numbers, numbers, ctypes.c_void_p, ctypes.c_void_p]
+    library.gg_set_loop.argtypes = [numbers, ctypes.c_void_p, ctypes.c_void_p]
     library.gg_set_zero.argtypes = [ctypes.c_double]
     library.gg_set_zero(zero())
     for number, ufunc in enumerate(_LOOPS):
-        library.gg_set_loop(letter == "d", number, *loop_of(ufunc, letter))
-    if name.startswith("rows"):
+        library.gg_set_loop(number, *loop_of(ufunc, letter))
+    if not name.startswith("layers"):
         names = ctypes.c_char_p.in_dll(library, "gg_names")
         names = ctypes.string_at(ctypes.addressof(names)).decode().split()
-        function = library[f"gg_rows_{letter}"]
+        function = library.gg_rows
         function.argtypes = [numbers] * 6 + [ctypes.c_double] * 2 + [ctypes.c_void_p] * 5
         function.restype = numbers
         dtype = float32 if letter == "f" else float64
@@ -171,15 +173,17 @@ def loop_of(ufunc, types):
     return found.functions[at], found.data[at] if found.data else None
 
 
-def rows(name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0):
-    """Have a kernel of `rows.c` compute ``items``; returns whether it did.
+def rows(
+    name, dtype, items, length, *arrays, cost=None, n=0, m=0, s=0.0, t=0.0, library="rows"
+):  # fmt: skip
+    """Have a kernel of ``library`` compute ``items``; returns whether it did.
 
     It does not if the library is not there, if an array is not aligned, or if NumPy would report
     an error.
 
     arrays: in C order, or None. cost: elements that an item reads, ``length`` by default.
     """
-    if (dtype, name) not in _kernels and base(f"rows_{dtype.char}") is None:
+    if (dtype, name) not in _kernels and base(f"{library}_{dtype.char}") is None:
         return False
     function, number = _kernels[dtype, name]
     places = [None if x is None else id(x) + _HEADER for x in arrays]

@@ -23,12 +23,11 @@ typedef struct {
 } Loops;
 
 enum { EXP, LOG, TANH, MAXIMUM, MINIMUM, LOOPS };
-static Loops loops_f[LOOPS], loops_d[LOOPS];
+static Loops loops[LOOPS];
 static double zero; // the number that NumPy's sums begin with, 0 or -0
 
-void gg_set_loop(int64_t is_double, int64_t number, void *function, void *data) {
-    Loops found = {(Loop)function, data};
-    (is_double ? loops_d : loops_f)[number] = found;
+void gg_set_loop(int64_t number, void *function, void *data) {
+    loops[number] = (Loops){(Loop)function, data};
 }
 
 void gg_set_zero(double value) { zero = value; }

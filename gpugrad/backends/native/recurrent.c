@@ -1,16 +1,16 @@
 // The steps of recurrent layers, with the bits of the definitions in ops/recurrent.py. This text is
-// compiled as rows.c is, after it. A step is a product by NumPy's own loop (`pool.matmul`), and what
-// the elements need besides, in blocks of rows that stay in the cache. No row needs another one, so
-// threads go through all steps with some rows each, and wait for each other once.
+// compiled as rows.c is, after it. A step is a product by NumPy's own loop (`pool.matmul`), and
+// what the elements need besides, in blocks of rows that stay in the cache. No row needs another
+// one, so threads go through all steps with some rows each, and wait for each other once.
 
 #ifndef _WIN32 // where there is no pool.matmul
-#ifndef RNN
 #define RNN(x) ((x) < LSTM)
 enum { TANH_RNN, RELU_RNN, LSTM, GRU };
 
 // All arrays but G are in C order. `kept` are the gates that the definition returns; the LSTM's lie
-// in the order i, f, g, o, the GRU's n, r, z, q. Those in d lie side by side, so that the gradient of
-// a weight is one product for all gates; the GRU has r, z, q, and after these of all times r, z, n.
+// in the order i, f, g, o, the GRU's n, r, z, q. Those in d lie side by side, so that the gradient
+// of a weight is one product for all gates; the GRU has r, z, q, and after these of all times r, z,
+// n.
 enum {
     GATES,    // (kept, length, batch, width); at first what the inputs add to the arguments
     STATES,   // (length, batch, width), after each step
@@ -39,20 +39,19 @@ typedef struct {
 } Layer;
 
 enum { BLOCK_SIZE = 1024 }; // elements about in a block of rows
-#endif
 
 typedef struct {
     const Layer *layer;
     T *a[LAYER_ARRAYS];
     int64_t number, first, last; // of threads; the rows
     int64_t step, end, time;     // the steps, counted in the order in which they are done
-    T *state, *cell;        // those before the step
-    int64_t start, rows, n; // a block of rows: its first element, rows and elements
+    T *state, *cell;             // those before the step
+    int64_t start, rows, n;      // a block of rows: its first element, rows and elements
     _Atomic int64_t *errors;
-} NAME(Step);
+} Step;
 
 // The block in an array.
-static T *NAME(at)(const NAME(Step) *s, int array, int64_t gate) {
+static T *at(const Step *s, int array, int64_t gate) {
     const Layer *l = s->layer;
     const int64_t size = l->batch * l->width, part = array == D ? gate / l->gates : gate;
     const int64_t start = (array == PRODUCTS ? part : part * l->length + s->time) * size + s->start;
@@ -67,15 +66,15 @@ static T *NAME(at)(const NAME(Step) *s, int array, int64_t gate) {
 #define LOOP _Pragma("GCC ivdep") for
 #endif
 #define EACH LOOP(int64_t i = 0; i < n; i++)
-#define STEP(name) static void NAME(name)(const NAME(Step) *s, const int64_t n)
-#define APPLY(which, x) NAME(apply)(which, x, n)
-#define ARRAY(name, array, gate) T *restrict name = NAME(at)(s, array, gate)
+#define STEP(name) static void name(const Step *s, const int64_t n)
+#define APPLY(which, x) apply(which, x, n)
+#define ARRAY(name, array, gate) T *restrict name = at(s, array, gate)
 #define EACH_ROW                                                                                   \
     for (int64_t row = 0, width = s->layer->width, each = s->layer->gates; row < s->rows; row++)   \
-        LOOP(int64_t k = 0, i = row * width, j = i * each; k < width; k++, i++, j++)
+    LOOP(int64_t k = 0, i = row * width, j = i * each; k < width; k++, i++, j++)
 
 // The argument of a gate times a factor, in the place of what the inputs add to it.
-static T *NAME(argument)(const NAME(Step) *s, int64_t gate, T factor) {
+static T *argument(const Step *s, int64_t gate, T factor) {
     ARRAY(x, GATES, gate);
     ARRAY(product, PRODUCTS, gate);
     const T *restrict bias = s->a[BIAS] + gate * s->layer->width;
@@ -87,7 +86,7 @@ static T *NAME(argument)(const NAME(Step) *s, int64_t gate, T factor) {
 #define FROM_TANH(x) ((T)0.5 * (x) + (T)0.5)
 
 STEP(rnn) {
-    T *restrict x = NAME(argument)(s, 0, 1);
+    T *restrict x = argument(s, 0, 1);
     if (s->layer->kind == TANH_RNN) {
         APPLY(TANH, x);
         return;
@@ -95,12 +94,12 @@ STEP(rnn) {
     T none = 0; // NumPy's loop decides which of two zeros is larger
     char *arrays[] = {(char *)x, (char *)&none, (char *)x};
     intptr_t length = n, steps[] = {sizeof(T), 0, sizeof(T)};
-    NAME(loops)[MAXIMUM].function(arrays, &length, steps, NAME(loops)[MAXIMUM].data);
+    loops[MAXIMUM].function(arrays, &length, steps, loops[MAXIMUM].data);
 }
 
 STEP(lstm) {
-    T *restrict i_ = NAME(argument)(s, 0, 0.5), *restrict f = NAME(argument)(s, 1, 0.5);
-    T *restrict g = NAME(argument)(s, 2, 1), *restrict o = NAME(argument)(s, 3, 0.5);
+    T *restrict i_ = argument(s, 0, 0.5), *restrict f = argument(s, 1, 0.5);
+    T *restrict g = argument(s, 2, 1), *restrict o = argument(s, 3, 0.5);
     ARRAY(c, CELLS, 0);
     ARRAY(h, STATES, 0);
     const T *restrict before = s->cell + s->start;
@@ -148,7 +147,7 @@ STEP(gru) {
 }
 
 // The cotangent of the states after a step: what the step after it has carried, and its own.
-static T *NAME(to_states)(const NAME(Step) *s) {
+static T *to_states(const Step *s) {
     const Layer *l = s->layer;
     const int64_t n = s->n;
     T *restrict dh = s->a[DH] + s->start;
@@ -171,7 +170,7 @@ static T *NAME(to_states)(const NAME(Step) *s) {
 }
 
 STEP(rnn_back) {
-    T *restrict dh = NAME(to_states)(s);
+    T *restrict dh = to_states(s);
     ARRAY(h, STATES, 0);
     ARRAY(d, D, 0);
     if (s->layer->kind == TANH_RNN)
@@ -181,7 +180,7 @@ STEP(rnn_back) {
 }
 
 STEP(lstm_back) {
-    T *restrict dh = NAME(to_states)(s), *restrict dc = s->a[DC] + s->start;
+    T *restrict dh = to_states(s), *restrict dc = s->a[DC] + s->start;
     ARRAY(i_, GATES, 0);
     ARRAY(f, GATES, 1);
     ARRAY(g, GATES, 2);
@@ -206,7 +205,7 @@ STEP(lstm_back) {
 }
 
 STEP(gru_back) {
-    T *restrict dh = NAME(to_states)(s);
+    T *restrict dh = to_states(s);
     ARRAY(n_, GATES, 0);
     ARRAY(r, GATES, 1);
     ARRAY(z, GATES, 2);
@@ -228,51 +227,66 @@ STEP(gru_back) {
     }
 }
 
-static int64_t NAME(rows_in_block)(const Layer *l) {
+static int64_t rows_in_block(const Layer *l) {
     return l->width < BLOCK_SIZE ? BLOCK_SIZE / l->width : 1;
 }
 
 // What the elements need in the blocks from k to end. Returns the errors since some were cleared.
-static int64_t NAME(compute)(const NAME(Step) *whole, int64_t k, int64_t end) {
-    NAME(Step) s = *whole;
+static int64_t compute(const Step *whole, int64_t k, int64_t end) {
+    Step s = *whole;
     const Layer *l = s.layer;
-    const int64_t in_block = NAME(rows_in_block)(l);
+    const int64_t in_block = rows_in_block(l);
     for (; k < end; k++) {
         const int64_t first = s.first + k * in_block, left = s.last - first;
         s.rows = left < in_block ? left : in_block;
         s.start = first * l->width, s.n = s.rows * l->width;
         if (RNN(l->kind))
-            (l->is_back ? NAME(rnn_back) : NAME(rnn))(&s, s.n);
+            (l->is_back ? rnn_back : rnn)(&s, s.n);
         else if (l->kind == LSTM)
-            (l->is_back ? NAME(lstm_back) : NAME(lstm))(&s, s.n);
+            (l->is_back ? lstm_back : lstm)(&s, s.n);
         else
-            (l->is_back ? NAME(gru_back) : NAME(gru))(&s, s.n);
+            (l->is_back ? gru_back : gru)(&s, s.n);
     }
     return float_errors();
 }
 
-static void NAME(compute_block)(void *context, int64_t k) {
+static void compute_block(void *context, int64_t k) {
     feclearexcept(FE_ALL_EXCEPT);
-    *((NAME(Step) *)context)->errors |= NAME(compute)(context, k, k + 1);
+    *((Step *)context)->errors |= compute(context, k, k + 1);
 }
 
 // The products of a step. Returns the errors.
-static int64_t NAME(multiply)(const NAME(Step) *s) {
+static int64_t multiply(const Step *s) {
     const Layer *l = s->layer;
     const int64_t width = l->width, size = l->batch * width, bytes = sizeof(T), row = bytes * width;
     const int64_t each = l->is_back ? l->gates : 1, rows = s->last - s->first; // in a row of x
     const int64_t panel = l->panel, in_panel = bytes * panel;
     const T *weight = s->a[WEIGHT] ? s->a[WEIGHT] : s->a[GIVEN];
     const int64_t by_row = l->is_transposed && !s->a[WEIGHT] ? bytes : in_panel;
-    const int64_t d[] = {sizeof(T) == 8, panel < width ? 2 : l->gates > 1, rows, width, panel,
-                         each * row, bytes, by_row, in_panel + bytes - by_row, row, bytes,
-                         l->gates, l->is_back ? row : 0, width * row, size * bytes,
-                         width / panel, 0, width * in_panel, in_panel};
+    const int64_t d[] = {sizeof(T) == 8,
+                         panel < width ? 2 : l->gates > 1,
+                         rows,
+                         width,
+                         panel,
+                         each * row,
+                         bytes,
+                         by_row,
+                         in_panel + bytes - by_row,
+                         row,
+                         bytes,
+                         l->gates,
+                         l->is_back ? row : 0,
+                         width * row,
+                         size * bytes,
+                         width / panel,
+                         0,
+                         width * in_panel,
+                         in_panel};
     const T *x = l->is_back ? s->a[D] + s->time * each * size : s->state;
     T *products = s->a[PRODUCTS] + s->first * width;
     if (x)
-        return pool.matmul(l->is_large ? s->number : 0, d, x + s->first * each * width,
-                           weight, products);
+        return pool.matmul(l->is_large ? s->number : 0, d, x + s->first * each * width, weight,
+                           products);
     for (int64_t gate = 0; gate < l->gates; gate++)
         for (int64_t i = 0; i < rows * width; i++)
             products[gate * size + i] = (T)-0.0; // which changes no number
@@ -280,10 +294,10 @@ static int64_t NAME(multiply)(const NAME(Step) *s) {
 }
 
 // Go through the steps with some rows; with all of them, other threads help in each step.
-static void NAME(go)(void *context, int64_t piece) {
-    NAME(Step) s = *(NAME(Step) *)context;
+static void go(void *context, int64_t piece) {
+    Step s = *(Step *)context;
     const Layer *l = s.layer;
-    const int64_t in_block = NAME(rows_in_block)(l), size = l->batch * l->width;
+    const int64_t in_block = rows_in_block(l), size = l->batch * l->width;
     s.first = piece * l->in_part, s.last = s.first + l->in_part;
     s.last = s.last < l->batch ? s.last : l->batch;
     const int64_t blocks = (s.last - s.first + in_block - 1) / in_block;
@@ -295,22 +309,20 @@ static void NAME(go)(void *context, int64_t piece) {
         const int is_initial = before < 0 || before == l->length;
         s.state = is_initial ? s.a[STATE] : s.a[STATES] + before * size;
         s.cell = is_initial || !s.a[CELLS] ? s.a[CELL] : s.a[CELLS] + before * size;
-        if (!l->is_back)
-            errors |= NAME(multiply)(&s);
+        if (!l->is_back) errors |= multiply(&s);
         if (s.number > 1)
-            pool.run(NAME(compute_block), &s, blocks);
+            pool.run(compute_block, &s, blocks);
         else
-            errors |= NAME(compute)(&s, 0, blocks);
-        if (l->is_back)
-            errors |= NAME(multiply)(&s);
+            errors |= compute(&s, 0, blocks);
+        if (l->is_back) errors |= multiply(&s);
     }
     *s.errors |= errors;
 }
 
 // Copy a panel of a gate's weight; if that is transposed, in strips that fill lines of the cache.
-static void NAME(copy_panel)(void *context, int64_t k) {
+static void copy_panel(void *context, int64_t k) {
     enum { STRIP_ROWS = 64 / sizeof(T) };
-    const NAME(Step) *s = context;
+    const Step *s = context;
     const int64_t width = s->layer->width, panel = s->layer->panel, before = k * panel;
     const T *from = s->a[GIVEN] + before / width * width * width, *x = from + before % width;
     T *to = s->a[WEIGHT] + before * width;
@@ -328,25 +340,18 @@ static void NAME(copy_panel)(void *context, int64_t k) {
 
 // Do some steps from one on. Arrays are given as for gg_rows. Returns the errors of floating-point
 // operations.
-int64_t NAME(gg_recurrent)(const Layer *l, void *const *const *given, int64_t first, int64_t steps,
-                           int64_t number) {
+int64_t gg_recurrent(const Layer *l, void *const *const *given, int64_t first, int64_t steps,
+                     int64_t number) {
     const int64_t parts = (l->batch + l->in_part - 1) / l->in_part;
     _Atomic int64_t errors = 0;
-    NAME(Step) s = {.layer = l, .number = parts > 1 ? 1 : number, .errors = &errors};
+    Step s = {.layer = l, .number = parts > 1 ? 1 : number, .errors = &errors};
     s.step = first, s.end = first + steps;
     for (int i = 0; i < LAYER_ARRAYS; i++) {
         s.a[i] = given[i] ? *given[i] : NULL;
         if (!IS_ALIGNED(s.a[i], sizeof(T))) return NOT_ALIGNED;
     }
-    if (s.a[WEIGHT] && !first)
-        pool.run(NAME(copy_panel), &s, l->gates * (l->width / l->panel));
-    pool.run(NAME(go), &s, parts);
+    if (s.a[WEIGHT] && !first) pool.run(copy_panel, &s, l->gates * (l->width / l->panel));
+    pool.run(go, &s, parts);
     return errors;
 }
-
-#undef STEP
-#undef APPLY
-#undef ARRAY
-#undef LOOP
-#undef EACH_ROW
 #endif

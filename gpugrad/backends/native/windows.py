@@ -36,7 +36,7 @@ def supports(x, geometry):
 def _run(name, geometry, x, *arrays):
     """Have a kernel go through the planes of ``x``; returns whether it did."""
     size, length = prod(geometry.lengths), -(-geometry.counts[-1] // 8) * 8
-    options = {"cost": size, "m": geometry.are_disjoint}
+    options = {"cost": size, "m": geometry.are_disjoint, "library": "windows"}
     arrays = with_three_axes(geometry), *arrays
     return rows(name, x.dtype, x.size // size, length, *arrays, **options)
 
@@ -55,7 +55,8 @@ def copy(x, out, geometry):
     if not _is_known(x) or not out.size or len(geometry.size) > 3:
         return False
     arrays = with_three_axes(geometry), x, out
-    return rows("copy_windows", x.dtype, x.size // prod(geometry.lengths), 1, *arrays)
+    items = x.size // prod(geometry.lengths)
+    return rows("copy_windows", x.dtype, items, 1, *arrays, library="windows")
 
 
 def largest(x, out, geometry):
