@@ -8,6 +8,7 @@ from functools import partial, update_wrapper
 from types import BuiltinFunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Generic, overload
 
+from .._arguments import require
 from .._batched import BatchedTensor
 from .._foreign_names import OPTIONS_OF_COMPILE
 from .._processes import current
@@ -181,7 +182,8 @@ class Compiled(Generic[P, R]):
         if isinstance(check, bool) or not isinstance(check, int) or check < 0:
             raise ValueError(f"compile: check must be an int of at least 0, not {check!r}")
         self._check = check
-        self._kernels = bool(kernels)
+        require(isinstance(kernels, bool), "compile: kernels must be True or False", kernels)
+        self._kernels = kernels
         self._state = None if state is None else _checked_state(state)
         self._calls = 0
         self._programs: list[Program] = []  # those used last come first

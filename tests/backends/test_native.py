@@ -105,15 +105,17 @@ def test_a_folder_in_whose_place_others_can_put_one_is_refused(cache):
 def test_a_cache_that_cannot_be_made(cache):
     (cache / "gpugrad").write_text("a file")
     assert run(BUILD, cache) == MADE
+    report = run("print(dict(compiler.report())['C libraries'])", cache)
+    assert report.strip().endswith("removed at the end: no cache folder can be used")
 
 
-@pytest.mark.parametrize("variables", [{"PATH": ""}, {"GPUGRAD_NATIVE": "0"}])
+@pytest.mark.parametrize("variables", [{"PATH": ""}, {"GPUGRAD_NATIVE": "off"}])
 def test_without_a_compiler(tmp_path, variables):
     without = "sys.modules['ziglang'] = None; compiler.find_spec = lambda name: None"
     code = without + BUILD + "print(*compiler.report())"
     later, answer, report = run(code, tmp_path, **variables).splitlines()
     assert (later, answer) == ("later", "None there is no C compiler")
-    assert ("pip install ziglang" if "PATH" in variables else "$GPUGRAD_NATIVE is 0") in report
+    assert ("pip install ziglang" if "PATH" in variables else "$GPUGRAD_NATIVE is off") in report
     assert not list(tmp_path.iterdir())
 
 

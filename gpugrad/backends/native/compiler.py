@@ -43,16 +43,18 @@ _MOST_FILES, _MOST_BYTES = 500, 100 << 20  # in the cache
 _FORGOTTEN = 3600  # seconds after which no compiler works in its folder any more
 # Folders of macOS's compilers. Without them, `/usr/bin/cc` asks in a window whether to install one.
 _MACOS = "/Library/Developer/CommandLineTools", "/Applications/Xcode.app"
+_OFF = "0", "off", "false", "no"
+_TEMPORARY = "gpugrad-"  # begins the names of folders that are removed
 
 
 @cache
 def command() -> list[str] | None:
-    """The command of the C compiler, or None if there is none or ``GPUGRAD_NATIVE`` is 0.
+    """The command of the C compiler, or None if there is none or ``GPUGRAD_NATIVE`` is off.
 
     It is the first one found of ``$CC``, ``cc``, ``clang``, ``gcc`` and that of the package
     ``ziglang``.
     """
-    if os.environ.get("GPUGRAD_NATIVE") == "0":
+    if _is_off():
         return None
     for name in (os.environ.get("CC", ""), "cc", "clang", "gcc"):
         words = shlex.split(name, posix=os.name == "posix")  # Windows' paths have backslashes
@@ -61,6 +63,10 @@ def command() -> list[str] | None:
         if path is not None and not (would_ask and path.startswith("/usr/bin/")):
             return [path, *words[1:]]
     return None if find_spec("ziglang") is None else [sys.executable, "-m", "ziglang", "cc"]
+
+
+def _is_off():
+    return os.environ.get("GPUGRAD_NATIVE", "").lower() in _OFF
 
 
 @cache
@@ -93,7 +99,7 @@ def folder() -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if _is_safe(path) and os.access(path, os.W_OK):
             return path
-    path = Path(os.path.realpath(tempfile.mkdtemp(prefix="gpugrad-")))
+    path = Path(os.path.realpath(tempfile.mkdtemp(prefix=_TEMPORARY)))
     if not _is_safe(path):
         path.rmdir()
         raise OSError(f"others may write to {path.parent}, or to a folder around it")
@@ -327,9 +333,11 @@ def report():
     if (words := command()) is not None:
         yield "C compiler", shlex.join(words)
         with contextlib.suppress(OSError):  # they are not made
-            yield "C libraries", f"{folder()}"
-    elif os.environ.get("GPUGRAD_NATIVE") == "0":
-        yield "C compiler", "is not used: $GPUGRAD_NATIVE is 0"
+            is_kept = not folder().name.startswith(_TEMPORARY)
+            why = "" if is_kept else ", removed at the end: no cache folder can be used"
+            yield "C libraries", f"{folder()}{why}"
+    elif _is_off():
+        yield "C compiler", f"is not used: $GPUGRAD_NATIVE is {os.environ['GPUGRAD_NATIVE']}"
     else:
         yield "C compiler", "is not found; `pip install ziglang` brings one"
 
