@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from ._tensor import Tensor
-from ._thread_state import thread
+from ._thread_state import make_lock, thread
 from .autograd import call
 from .backends import describe
 
@@ -39,7 +39,7 @@ class Level:
 
 
 _numbers = count()
-_opening = threading.Lock()
+_opening = make_lock(threading.Lock)
 
 
 @contextmanager

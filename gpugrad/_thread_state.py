@@ -1,10 +1,12 @@
-"""The state of each thread: its grad mode, its `vmap` levels, and so on."""
+"""The state of each thread: its grad mode, its `vmap` levels, and so on; and locks of threads."""
 
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
+from weakref import WeakSet
 
 from ._typing import F
 
@@ -59,6 +61,26 @@ def set_recording(enabled: bool) -> None:
     else:
         paused.add(threading.get_ident())
         thread.recording = False
+
+
+_locks: WeakSet[Any] = WeakSet()
+
+
+def make_lock(kind: Callable[[], Any] = threading.RLock) -> Any:
+    """A lock that is free after a fork if another thread held it, which the child does not have."""
+    lock = kind()
+    _locks.add(lock)
+    return lock
+
+
+def _after_fork():
+    for lock in [*_locks]:
+        if not (hasattr(lock, "_is_owned") and lock._is_owned()):
+            lock._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def restores_state(function: F) -> F:

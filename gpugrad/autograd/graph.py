@@ -12,7 +12,7 @@ from itertools import accumulate, count
 from typing import Any, NamedTuple
 from weakref import ref
 
-from .._thread_state import thread
+from .._thread_state import make_lock, thread
 from ..backends import backend_of
 
 # Orders fall: the newest node has the smallest, so that a min-heap yields nodes newest first. A
@@ -173,7 +173,7 @@ class _Writes:
 
     def __init__(self):
         self.last = 0
-        self.lock = threading.Lock()
+        self.lock = make_lock(threading.Lock)
         self._last_writes = {}  # by range of addresses, see `Range`
         self._index = None, [], [], []  # see `_sorted`
         self._owners = {}  # weak references to the arrays whose memory these ranges are

@@ -5,11 +5,11 @@ a sweep run. Whatever changes these later (a twin, bfloat16, a tool) clears the 
 implementations, so that they are built anew when they are next needed.
 """
 
-import threading
 from importlib import import_module
 from typing import Any
 from weakref import WeakSet
 
+from .._thread_state import make_lock
 from ..backends import backend_of
 from ..backends.bfloat16 import rounding
 from ..backends.registry import on_change
@@ -28,7 +28,7 @@ ops: WeakSet = WeakSet()  # all that are alive, including users' own
 
 # A thread holds this lock while it builds an implementation or clears tables. Otherwise it could
 # store an implementation of the old state after another thread has cleared the tables.
-_building = threading.RLock()
+_building = make_lock()
 
 # Objects that wrap the functions of all ops, for example while a tool is on. Each has the methods
 # ``forward(op, forward)`` and ``plan(plan)``; see `gpugrad.tools.observing`.

@@ -1,6 +1,5 @@
 """`compile`, and the functions that it returns: each call runs a program, or is recorded."""
 
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from .._batched import BatchedTensor
 from .._foreign_names import OPTIONS_OF_COMPILE
 from .._processes import current
 from .._tensor import Tensor
-from .._thread_state import thread
+from .._thread_state import make_lock, thread
 from .._typing import P, R
 from ..autograd import implementation
 from ..autograd.operation import Op
@@ -35,7 +34,7 @@ from .tracing import traced_types
 _MISS = object()  # instead of a result
 _MOST = 16  # programs of one function
 _PATIENCE = 1.0  # seconds to wait for another thread that records
-_recording = threading.RLock()  # the thread that records holds it
+_recording = make_lock()  # the thread that records holds it
 # Made now, so that the first recording does not take longer than others.
 _SHARED = traced_types(numpy_backend), numpy_backend.binder
 

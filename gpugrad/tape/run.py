@@ -9,10 +9,10 @@ import warnings
 from contextlib import nullcontext, suppress
 from functools import partial, reduce
 from operator import attrgetter, getitem
-from threading import RLock
+from threading import get_ident
 
 from .._tensor import Tensor
-from .._thread_state import thread
+from .._thread_state import make_lock, thread
 from ..autograd.call import wrap
 from ..autograd.graph import next_order, writes
 from ..backends.native import base
@@ -73,7 +73,7 @@ class Program(Steps):
         self.binder = self.backend.binder
         self.native = self.backend.native() if tape.has_kernels else None
         self.context = self.backend.sweep_context or nullcontext
-        self._is_running, self._lock = False, RLock()
+        self._runner, self._lock = None, make_lock()  # the thread that runs it
         self._guards = rows_of(tape.guards)
         targets = [x.root().source for call in tape.calls for x in call.targets()]
         written = [(s.holder, s.kind) for s in targets if s is not None]
@@ -511,9 +511,9 @@ class Program(Steps):
         Returns None if this thread is running the program already, as in a signal handler.
         """
         with self._lock:
-            if self._is_running:
+            if self.is_mine():
                 return None
-            self._is_running = True
+            self._runner = get_ident()
             try:
                 if self.is_quiet:
                     found = self.run(leaves)
@@ -527,16 +527,11 @@ class Program(Steps):
                             found = self.run(leaves)
                 return found
             finally:
-                self._is_running = False
+                self._runner = None
 
     def is_mine(self):
         """Whether this thread is running the program."""
-        if not self._lock.acquire(blocking=False):
-            return False
-        try:
-            return self._is_running
-        finally:
-            self._lock.release()
+        return self._runner == get_ident()
 
     def run(self, leaves):
         """The leaves of the result, or None if the program was not made for this call."""

@@ -8,12 +8,11 @@ function does inside.
 
 import operator
 import sys
-import threading
 from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
-from .._thread_state import thread
+from .._thread_state import make_lock, thread
 from ..autograd.implementation import load_twins
 from ..backends import backend_of, namespace_of
 from ..backends.base import Backend
@@ -191,7 +190,7 @@ for _name in ("neg", "pos", "abs", "invert"):
 # Types
 
 _of_backends: dict[Any, tuple[type, type]] = {}
-_making = threading.RLock()
+_making = make_lock()
 
 
 def traced_types(backend):

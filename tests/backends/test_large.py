@@ -287,6 +287,29 @@ def test_discarded_nans_of_kernels(set_least, monkeypatch):
     np.testing.assert_array_equal(found.array, expected)
 
 
+@pytest.mark.parametrize("axes", [(0, 1, 2), (1, 0, 2), (0, 2, 1), (2, 1, 0)])
+def test_activations_keep_the_order_of_axes(monkeypatch, axes):
+    """In memory, as their definitions do, so that later sums have the same bits."""
+    made, x = watch(monkeypatch, large.Kernels, "_kernel"), drawn(16, 16, 16).transpose(axes)
+
+    def results():
+        for function in (gpugrad.relu, gpugrad.silu, gpugrad.gelu, gpugrad.softsign):
+            for g in (drawn(16, 16, 16), x, drawn(16, 16, 16).T, np.broadcast_to(x[:1], x.shape)):
+                tensor = gpugrad.asarray(x, requires_grad=True)
+                out = function(tensor)
+                (to_x,) = gpugrad.autograd.grad(out, [tensor], [gpugrad.asarray(g)])
+                yield from (out.array, to_x.array)
+
+    with monkeypatch.context() as without_kernels:
+        without_kernels.setattr(activations, "_FEW", 1 << 60)
+        expected = [*results()]
+    for _ in range(3):
+        for found, y in zip(results(), expected, strict=True):
+            same(found, y)
+        for kernel_ in [kind[1] for kind, _ in made if kind is not None]:
+            kernel_.build.wait()
+
+
 def test_operands_in_place():
     x = drawn(1000)
     expected = x * x

@@ -319,3 +319,18 @@ def test_an_error_ends_the_changes(kind):
         change()
     assert x.first == 1
     assert registers == [VALUE]
+
+
+def test_slots_are_found_without_an_object_of_the_class():
+    class Slots(dict):
+        __slots__ = "first", "second"
+
+        def __del__(self):
+            ended.append(self.second)
+
+    ended, x, regs = [], Slots(), [1]
+    x.first = x.second = 0
+    visit = visiting([("slot", x, "second", 0), ("put", x, "second", 0)], regs)
+    assert visit()
+    assert (x.first, x.second, ended) == (0, 1, [])
+    assert visiting([("slot", 1j, "imag", 1.0)]) is None  # a number in C

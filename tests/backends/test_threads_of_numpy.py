@@ -226,6 +226,34 @@ for _ in range(10):
     assert run(PROGRAM + text, PYTHONWARNINGS=warnings, **variables).split() == ["0"] * 10
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_fork_while_a_thread_runs_a_program():
+    text = """
+step = gg.compile(lambda x: gg.sum(gg.exp(x) * gg.tanh(x) + x))
+x = gg.ones(20_000)
+for _ in range(3):
+    y = step(x)
+step.program(x)
+is_over = False
+def work():
+    while not is_over:
+        step(x)
+thread = threading.Thread(target=work)
+thread.start()
+for _ in range(20):
+    child = os.fork()
+    if not child:
+        signal.alarm(30)  # which ends the process
+        os._exit(step(x).item() != y.item())
+    print(os.waitpid(child, 0)[1])
+is_over = True
+thread.join()
+"""
+    program = "import os, signal, threading\nimport gpugrad as gg\n" + text
+    warnings = "ignore::DeprecationWarning"
+    assert run(program, PYTHONWARNINGS=warnings).split() == ["0"] * 20
+
+
 def test_results_in_order(number):
     def square(i):
         time.sleep(0.001 * (i % 3))

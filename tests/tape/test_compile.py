@@ -371,7 +371,7 @@ def test_the_arguments_of_compile():
     for error, message, make in (
         (TypeError, "must be a function", lambda: gg.compile(3)),
         (ValueError, "check must be an int", lambda: gg.compile(abs, check=-1)),
-        (ValueError, "kernels must be True or False, not .no.", lambda: gg.compile(abs, kernels="no")),
+        (ValueError, "kernels must be True or", lambda: gg.compile(abs, kernels="no")),
         (TypeError, "unexpected keyword argument 'chek'", lambda: gg.compile(chek=2)),
         *[
             (TypeError, f"compile: there is no option {name}: leave it out",

@@ -1,6 +1,6 @@
 // Attention and its cotangents, with the bits of the class in kernels/numpy/attention.py. This text
-// is compiled as rows.c is, after products.h. Each matrix of weights is computed in blocks of
-// queries, by one thread each, which keeps what belongs to a block in its cache.
+// comes after rows.c and products.h. Each matrix of weights is computed in blocks of queries, by one
+// thread each, which keeps what belongs to a block in its cache.
 
 #ifndef _WIN32 // where NumPy's loop of matmul is not known
 enum { QUERY, KEY, VALUE, ADDED, OUT, TO_OUT, TO_QUERY, TO_KEY, TO_VALUE, OPERANDS };
@@ -40,7 +40,7 @@ static void keep(const Attention *a, int64_t row, int64_t n, uint8_t *kept) {
 }
 
 // Go through rows y of `from`, which lies in order, and x of `to`, whose elements lie side by side.
-#define EACH_ROW(rows, columns, to, from, ...)                                                     \
+#define EACH_PAIR(rows, columns, to, from, ...)                                                    \
     for (int64_t i = 0; i < (rows); i++) {                                                         \
         T *restrict x = (T *)((to).at + i * (to).by_row), *restrict y = (from) + i * (columns);    \
         for (int64_t j = 0; j < (columns); j++) __VA_ARGS__;                                       \
@@ -86,10 +86,10 @@ static void slope(T *restrict g, const T *restrict weights, int64_t n, T total) 
 // Add rows to those of a matrix, or to zeros if there is none before. All of them are written then.
 static void add(int64_t before, int64_t m, int64_t all, int64_t columns, Matrix to, T *rows) {
     if (before) {
-        EACH_ROW(m, columns, to, rows, x[j] += y[j])
+        EACH_PAIR(m, columns, to, rows, x[j] += y[j])
         return;
     }
-    EACH_ROW(m, columns, to, rows, x[j] = 0 + y[j])
+    EACH_PAIR(m, columns, to, rows, x[j] = 0 + y[j])
     for (int64_t i = m; i < all; i++) memset(to.at + i * to.by_row, 0, columns * sizeof(T));
 }
 
@@ -123,9 +123,9 @@ static void attend(Attention *a, int64_t matrix, int64_t first, T *memory, int64
         for (int64_t i = 0; kept && i < n * m; i++) weights[i] = kept[i] ? weights[i] : 0;
         for (int64_t i = 0; kept && i < n; i++) totals[i] *= rate;
         multiplied(n, m, e, weights_, value, rows);
-        EACH_ROW(n, e, out, rows, x[j] = y[j] / totals[i])
+        EACH_PAIR(n, e, out, rows, x[j] = y[j] / totals[i])
     } else {
-        EACH_ROW(n, e, to_out, g, y[j] = x[j] / totals[i])
+        EACH_PAIR(n, e, to_out, g, y[j] = x[j] / totals[i])
         for (int64_t i = 0; kept && i < n * e; i++) g[i] /= rate;
     }
     if (to_value.at) {
@@ -140,7 +140,7 @@ static void attend(Attention *a, int64_t matrix, int64_t first, T *memory, int64
     }
     if (to_query.at) {
         multiplied(n, m, d, slopes_, key, rows);
-        EACH_ROW(n, d, to_query, rows, x[j] = y[j] * (T)a->scale)
+        EACH_PAIR(n, d, to_query, rows, x[j] = y[j] * (T)a->scale)
     }
     if (to_key.at) {
         multiplied(m, n, d, transposed(slopes_), query, rows);

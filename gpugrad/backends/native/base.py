@@ -1,4 +1,4 @@
-"""The libraries of fixed kernels: rows of arrays, layers, and threads.
+"""The libraries of fixed kernels: for rows of arrays, windows and layers, and with threads.
 
 Every kernel has the bits of the functions of NumPy that would otherwise be called, and calls the
 inner loops of some of them. So it does not matter when a library is compiled. Each is compiled when
@@ -16,8 +16,8 @@ import numpy as np
 from ..dtypes import float32, float64
 from ..registry import on_change
 
-# The files of libraries and, of those of layers, their functions. Of all but "pool" there are two
-# libraries: for float and for double.
+# The files of libraries, and functions of those for rows and layers. Of all but "pool" there are
+# two libraries: for float and for double.
 _ROWS = "common.h prelude.h rows.c"
 _FILES = {
     "pool": "common.h pool.c objects.c", "rows": f"{_ROWS} table.h",
@@ -230,7 +230,7 @@ def step_of_rows(written, *args, **options):
 
 
 def number_of(name):
-    """The number of a kernel in libraries for rows, one of which must be loaded."""
+    """The number of a kernel in its library for rows, which must be loaded."""
     return next(number for (_, x), (_, number) in _kernels.items() if x == name)
 
 

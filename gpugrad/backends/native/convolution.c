@@ -1,6 +1,6 @@
 // Convolution and its gradient by the weight, with the bits of backends/windows.py, which explains
-// the blocks. This text is compiled as rows.c is, after products.h. Threads go through images, and
-// keep the columns of one of them in their caches. Arrays are in C order.
+// the blocks. This text comes after windows.c and products.h. Threads go through images, and keep
+// the columns of one of them in their caches. Arrays are in C order.
 
 #ifndef _WIN32
 // channels, filters: in a group. images_in_block, rows: in a block, the latter of `in_row` windows,

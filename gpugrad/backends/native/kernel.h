@@ -61,7 +61,7 @@ static inline double clip_d(double x, double low, double high) {
 }
 #define CLIP(x, low, high) _Generic((x), float: clip_f, double: clip_d)(x, low, high)
 
-/* Functions of the library, see pool.c and rows.c. */
+/* Functions of the libraries, see pool.c, rows.c and table.h. */
 typedef void (*gg_run)(void (*)(void *, int64_t), void *, int64_t);
 typedef int64_t (*gg_matmul)(int64_t, const int64_t *, const void *, const void *, void *);
 typedef float (*gg_sum_f)(const void *, int64_t);

@@ -32,6 +32,7 @@ _KINDS = {
 }  # fmt: skip
 _HEAD = object.__basicsize__
 _NO_ARGUMENTS = 4  # a flag of methods in C
+_OBJECT = 16  # the type of members that are slots
 
 
 class _Method(ctypes.Structure):
@@ -64,15 +65,26 @@ def _method(name):
     return _Method(name.encode(), base.address(library[f"gg_{name}"]), _NO_ARGUMENTS, None)
 
 
-@cache
+class _Member(ctypes.Structure):
+    """What Python knows of a slot: a PyMemberDef."""
+
+    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t)]
+
+
+def _member(slot):
+    """The `_Member` of a descriptor in a class, which has the class and two names before it."""
+    place = id(slot) + _HEAD + 3 * ctypes.sizeof(ctypes.c_void_p)
+    return ctypes.POINTER(_Member).from_address(place).contents
+
+
+def _is_slot(x):
+    """Whether an attribute of a class is a slot for an object, not for a number in C."""
+    return type(x) is MemberDescriptorType and _member(x).type == _OBJECT
+
+
 def _offset(slot):
     """Where a slot, given by its descriptor in a class, lies in an object."""
-    kind = slot.__objclass__
-    x, mark = object.__new__(kind), object()
-    slot.__set__(x, mark)
-    size = ctypes.sizeof(ctypes.c_void_p)
-    words = (ctypes.c_void_p * (kind.__basicsize__ // size)).from_address(id(x))
-    return [*words].index(id(mark)) * size
+    return _member(slot).offset
 
 
 def _place_of(x, name, value):
@@ -142,7 +154,7 @@ def visiting(rows, registers=()):
             where = (ctypes.c_void_p.from_address(id(x) + _HEAD + 8).value or 0) + 8 * key
         elif kind in ("slot", "other", "same", "put"):
             slot = getattr(type(x), key)
-            if type(slot) is not MemberDescriptorType:
+            if not _is_slot(slot):
                 return None
             where += _offset(slot)
             expected += _offset(slot) if kind == "same" else 0

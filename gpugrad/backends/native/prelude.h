@@ -1,4 +1,4 @@
-// The beginning of a library of kernels for rows or layers.
+// The beginning of a library of kernels for rows, windows or layers.
 
 #include <math.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-// Products of matrices within a piece, by NumPy's own loop. This text is compiled as rows.c is.
+// Products of matrices within a piece, by NumPy's own loop. It comes after rows.c.
 
 #ifndef _WIN32 // where that loop is not known
 typedef struct {

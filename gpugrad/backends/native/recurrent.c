@@ -1,7 +1,8 @@
-// The steps of recurrent layers, with the bits of the definitions in ops/recurrent.py. This text is
-// compiled as rows.c is, after it. A step is a product by NumPy's own loop (`pool.matmul`), and
-// what the elements need besides, in blocks of rows that stay in the cache. No row needs another
-// one, so threads go through all steps with some rows each, and wait for each other once.
+// The steps of recurrent layers, with the bits of the definitions in ops/recurrent.py. This text
+// comes after rows.c, for float and for double. A step is a product by NumPy's own loop
+// (`pool.matmul`), and what the elements need besides, in blocks of rows that stay in the cache. No
+// row needs another one, so threads go through all steps with some rows each, and wait for each
+// other once.
 
 #ifndef _WIN32 // where there is no pool.matmul
 #define RNN(x) ((x) < LSTM)

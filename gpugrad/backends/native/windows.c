@@ -1,5 +1,5 @@
-// Windows of images and volumes, their elements and their maxima. This text is compiled as rows.c
-// is, after it. The first array of each job is a Windows.
+// Windows of images and volumes, their elements and their maxima. This text comes after rows.c,
+// for float and for double. The first array of each job is a Windows.
 
 // A `Geometry` of backends/windows.py with two axes and, behind them, the axis before them.
 typedef struct {
@@ -120,6 +120,7 @@ KERNEL(put_in_tiles) {
         if (left) memset(out + H * line, 0, left * line * sizeof(T));
     })
 }
+
 // The first and the last column of windows whose tap is in the plane.
 static inline void columns_inside(const Windows *w, int64_t left, int64_t *start, int64_t *stop) {
     const int64_t step = w->stride[1], room = w->lengths[1] - left; // to the end of the row

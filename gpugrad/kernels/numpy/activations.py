@@ -61,9 +61,15 @@ class _Generated:
 
 
 def _in_c_order(x, is_cotangent):
-    """Any cotangent in C order, and rows, such as half of the columns of a matrix."""
-    is_rows = type(x) is np.ndarray and (is_cotangent or x.strides[-1] == x.itemsize)
-    return np.ascontiguousarray(x) if is_rows else x
+    """Any cotangent in C order, and rows, such as half of the columns of a matrix.
+
+    The results of NumPy's functions for such arrays are in C order, too.
+    """
+    if type(x) is not np.ndarray:
+        return x
+    steps = [step for step, n in zip(x.strides, x.shape, strict=True) if n > 1]
+    is_rows = steps[-1] == x.itemsize and steps == sorted(steps, reverse=True)
+    return np.ascontiguousarray(x) if is_cotangent or is_rows else x
 
 
 _FORWARDS = (
