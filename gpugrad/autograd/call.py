@@ -534,6 +534,8 @@ def _failure(op, error, arrays, static=()):
         error = IndexError(
             f"axis {static['axis']} is out of range for {getattr(arrays[0], 'ndim', 0)} axes"
         )
+    elif op.name == "stack" and len({a.shape for a in arrays}) > 1:
+        error = ValueError("the arrays must have the same shape")
     elif len(devices) > 1 and (len(kinds) == 1 or {d.split(":")[0] for d in devices} == _PLACES):
         error = ValueError(
             f"inputs are on different devices, {' and '.join(sorted(devices))}; "
