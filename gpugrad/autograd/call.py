@@ -534,13 +534,13 @@ def _failure(op, error, arrays, static=()):
         error = IndexError(
             f"axis {static['axis']} is out of range for {getattr(arrays[0], 'ndim', 0)} axes"
         )
-    elif op.name == "stack" and len({a.shape for a in arrays}) > 1:
-        error = ValueError("the arrays must have the same shape")
     elif len(devices) > 1 and (len(kinds) == 1 or {d.split(":")[0] for d in devices} == _PLACES):
         error = ValueError(
             f"inputs are on different devices, {' and '.join(sorted(devices))}; "
             f"move them to one with .to(device)"
         )
+    elif op.public and op.name == "stack" and isinstance(error, ValueError):
+        error = ValueError("the arrays must have the same shape")
     elif "unexpected keyword" in str(error):
         here = [f"{n} is {RENAMED[n]} here" for n in RENAMED if f"'{n}'" in str(error)]
         takes = f"it takes {', '.join((*op.inputs, *op.static_names))}"
