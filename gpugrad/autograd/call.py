@@ -539,6 +539,8 @@ def _failure(op, error, arrays, static=()):
             f"inputs are on different devices, {' and '.join(sorted(devices))}; "
             f"move them to one with .to(device)"
         )
+    elif op.public and op.name == "stack" and isinstance(error, ValueError):
+        error = ValueError("the arrays must have the same shape")
     elif "unexpected keyword" in str(error):
         here = [f"{n} is {RENAMED[n]} here" for n in RENAMED if f"'{n}'" in str(error)]
         takes = f"it takes {', '.join((*op.inputs, *op.static_names))}"

@@ -9,10 +9,10 @@ from .._tensor import Tensor
 from ..autograd.casting import as_input
 from ..ops import activations as ops
 from ..ops import neural, transcendental
-from ..ops.elementwise import where
-from ..ops.manipulation import reshape, split
+from ..ops.elementwise import negative, where
+from ..ops.manipulation import astype, reshape, split
 from ..random import Generator
-from .common import generator_for
+from .common import generator_for, shape_of
 from .function_layer import FunctionLayer
 from .module import Module, Parameter
 
@@ -35,15 +35,16 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
     Raises ValueError if the shapes do not fit.
     """
-    if weight.size != 1 or weight.ndim > 1:
-        channels = input.shape[1] if input.ndim > 1 else 1
-        if weight.shape != (channels,):
+    shape, slopes = shape_of("prelu", input), shape_of("prelu", weight, "weight")
+    if slopes not in ((), (1,)):
+        channels = shape[1] if len(shape) > 1 else 1
+        if slopes != (channels,):
             raise ValueError(
                 f"prelu: weight must have one element, or shape ({channels},) as the input of "
-                f"shape {input.shape} has {channels} channels, not {weight.shape}"
+                f"shape {shape} has {channels} channels, not {slopes}"
             )
-        weight = reshape(weight, (channels,) + (1,) * (input.ndim - 2))
-    elif weight.ndim:
+        weight = reshape(weight, (channels,) + (1,) * (len(shape) - 2))
+    elif slopes:
         weight = reshape(weight, ())
     return where(input > 0, input, as_input(input, weight) * input)
 
@@ -89,7 +90,7 @@ def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
     dtype: of the result; the input is cast to it first. By default the input's dtype.
     """
-    return neural.softmax(input if dtype is None else input.astype(dtype), dim)
+    return neural.softmax(input if dtype is None else astype(input, dtype), dim)
 
 
 @explains_arguments
@@ -98,7 +99,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
     For ``dtype`` see `softmax`.
     """
-    return neural.log_softmax(input if dtype is None else input.astype(dtype), dim)
+    return neural.log_softmax(input if dtype is None else astype(input, dtype), dim)
 
 
 @explains_arguments
@@ -107,7 +108,7 @@ def softmin(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
     ``(...) -> (...)``. For ``dtype`` see `softmax`.
     """
-    return softmax(-input, dim, dtype=dtype)
+    return softmax(negative(input), dim, dtype=dtype)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -140,8 +141,8 @@ def rrelu(
     require(lower <= upper, "rrelu: lower must be at most upper", (lower, upper))
     if not training:
         return ops.leaky_relu(input, (lower + upper) / 2)
-    generator = generator_for(input, generator)
-    slopes = generator.uniform(input.shape, low=lower, high=upper, dtype=input.dtype)
+    shape, generator = shape_of("rrelu", input), generator_for(input, generator)
+    slopes = generator.uniform(shape, low=lower, high=upper, dtype=input.dtype)
     return where(input >= 0, input, slopes * input)
 
 
@@ -151,13 +152,13 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     ``(..., 2 * d) -> (..., d)`` for the last axis. From Dauphin et al. (2017). Raises ValueError if
     there is no such axis, or its length is odd.
     """
-    ndim = input.ndim
-    if not -ndim <= dim < ndim:
-        raise ValueError(f"glu: dim {dim} is not an axis of an input of shape {input.shape}")
-    if input.shape[dim] % 2:
+    shape = shape_of("glu", input)
+    if not -len(shape) <= dim < len(shape):
+        raise ValueError(f"glu: dim {dim} is not an axis of an input of shape {shape}")
+    if shape[dim] % 2:
         raise ValueError(
             f"glu: the input's axis {dim} is halved, and must have an even length, but its shape "
-            f"is {input.shape}"
+            f"is {shape}"
         )
     a, b = split(input, 2, axis=dim)
     return a * neural.sigmoid(b)

@@ -13,7 +13,7 @@ from ..ops.manipulation import broadcast_to, concat, expand_dims, permute_dims, 
 from ..ops.neural import linear, softmax
 from ..random import Generator
 from . import functional, init
-from .common import check_probability, check_shape
+from .common import check_probability, check_shape, shape_of
 from .layers import Linear
 from .module import Module, Parameter
 
@@ -103,8 +103,8 @@ class MultiheadAttention(Module):
 
         Raises ValueError for shapes that do not fit.
         """
-        single = query.ndim == 2
         self._check(query, key, value)
+        single = query.ndim == 2
         if single:
             query, key, value = self._with_a_batch(query, key, value)
             if key_padding_mask is not None:
@@ -138,7 +138,7 @@ class MultiheadAttention(Module):
         return out, weights
 
     def _check(self, query, key, value):
-        q, k, v = shapes = query.shape, key.shape, value.shape
+        q, k, v = shapes = [shape_of("MultiheadAttention", x) for x in (query, key, value)]
         batch, features = 0 if self.batch_first else 1, (self.embed_dim, self.kdim, self.vdim)
         fits = {*map(len, shapes)} in ({2}, {3}) and q[-1:] + k[-1:] + v[-1:] == features
         if not fits or k[:-1] != v[:-1] or (len(q) == 3 and q[batch] != k[batch]):

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from .._arguments import require
+from .._arguments import check_floating, check_type, require
 from .._batched import levels_of
+from .._creation import asarray
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..random import Generator, default_generator
@@ -28,13 +29,31 @@ def per_axis(name: str, value: Any, n: int, least: int = 1) -> tuple[int, ...]:
     return values
 
 
+def shape_of(name: str, x: Any, which: str = "the input") -> tuple[int, ...]:
+    """The shape of a tensor or an array; TypeError, which says ``which``, for anything else."""
+    shape: Any = getattr(x, "shape", None)
+    if shape is None:
+        check_type(x, Tensor, f"{name}: {which} must be a Tensor or an array")
+    return tuple(shape)
+
+
+def floating(name: str, x: Any, which: str = "the input") -> Tensor:
+    """A tensor or an array as a Tensor; TypeError, which says ``which``, unless it is floating."""
+    try:
+        check_floating(x, f"{name}: {which}", "; use astype")
+    except AttributeError:  # not a Tensor
+        shape_of(name, x, which)
+        return floating(name, asarray(x), which)
+    return x
+
+
 def check_axes(name: str, input: Tensor, n: int, channels: Any = "channels") -> None:
     """Raise ValueError unless an input has channels and ``n`` more axes, or a batch of these.
 
     channels: the required number of channels; or, if any number will do, a name for the error.
     """
-    shape = input.shape
-    fits = input.ndim in (n + 1, n + 2)
+    shape = shape_of(name, input)
+    fits = len(shape) in (n + 1, n + 2)
     if not fits or (type(channels) is int and shape[-n - 1] != channels):
         axes = f"{channels}, {LENGTHS[n]}"
         raise ValueError(f"{name}: the input must be (n, {axes}) or ({axes}), not of shape {shape}")

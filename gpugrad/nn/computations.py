@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from .._arguments import check_floating, one_of, require
+from .._arguments import one_of, require
 from .._batched import behind, levels_now, levels_of, lifted, physical
 from .._creation import asarray, create
 from .._draws import is_repeated
@@ -26,7 +26,7 @@ from ..ops.products import einsum
 from ..ops.searching import searchsorted
 from ..random import Generator
 from . import common
-from .common import check_axes, check_probability, check_shape, generator_for
+from .common import check_axes, check_probability, check_shape, floating, generator_for, shape_of
 from .function_layer import for_axes
 from .module import is_unshared
 
@@ -87,7 +87,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
     By default all axes become one: ``(...) -> (size,)``.
     """
-    return input.flatten(start_dim, end_dim)
+    shape_of("flatten", input)
+    return Tensor.flatten(input, start_dim, end_dim)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -98,7 +99,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
     The result is ``(..., out)``. Raises ValueError if the shapes do not fit.
     """
-    a, b, w = input1.shape, input2.shape, weight.shape
+    a, b, w = (shape_of("bilinear", x, "each operand") for x in (input1, input2, weight))
     fits = a and b and a[:-1] == b[:-1] and w[1:] == (a[-1], b[-1])
     what = "bilinear: inputs and weight must have shapes (..., in1), (..., in2) and (out, in1, in2)"
     require(fits, what, (a, b, w))
@@ -121,10 +122,10 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
     input = asarray(input)
     if not isdtype(input.dtype, "integral"):
         raise TypeError(f"embedding: the indices must be integers, not {input.dtype}")
-    require(weight.ndim == 2, "embedding: weight must have shape (rows, d)", weight.shape)
-    rows = weight.shape[0]
+    table = shape_of("embedding", weight, "weight")
+    require(len(table) == 2, "embedding: weight must have shape (rows, d)", table)
+    rows, shape = table[0], (*input.shape, table[1])
     padding_idx = common.padding_row("embedding", padding_idx, rows)
-    shape = (*input.shape, weight.shape[1])
     try:
         out = reshape(take(weight, reshape(input, (-1,)), axis=0), shape)
     except IndexError as error:
@@ -168,8 +169,8 @@ def embedding_bag(
         raise ValueError(f"{name}: input must be (bags, n), or (n,) with offsets, not {given}")
     if per_sample_weights is not None and mode != "sum":
         raise ValueError(f"{name}: per_sample_weights are for mode 'sum', not {mode!r}")
-    padding_idx = common.padding_row(name, padding_idx, weight.shape[0])
     rows, counts = embedding(input, weight), input == input
+    padding_idx = common.padding_row(name, padding_idx, weight.shape[0])
     if padding_idx is not None:
         counts = ~_is_row(input, padding_idx, weight.shape[0])
         rows = where(expand_dims(counts, -1), rows, 0.0)
@@ -248,7 +249,8 @@ def dropout(
     large as ``input``. Inside `vmap` each example gets its own mask. Raises TypeError unless
     ``input`` is floating.
     """
-    _check_dropout("dropout", input, p)
+    check_probability("dropout", p)
+    input = floating("dropout", input)
     if not training or p == 0:
         return input
     key = generator_for(input, generator).key()
@@ -281,7 +283,8 @@ def _dropout(
             f"its first axis could also count examples of one channel"
         )
     shape = input.shape[:-n]
-    _check_dropout(name, input, p)
+    check_probability(name, p)
+    input = floating(name, input)
     if not training or p == 0:
         return input
     kept = dropout(create("ones", shape, like=input), p, generator=generator)
@@ -290,11 +293,6 @@ def _dropout(
 
 
 dropout1d, dropout2d, dropout3d = for_axes(_dropout, keep_lengths=True)
-
-
-def _check_dropout(name, input, p):
-    check_probability(name, p)
-    check_floating(input, f"{name}: the input", "; use astype")
 
 
 def scaled_dot_product_attention(
@@ -410,11 +408,11 @@ def rms_norm(
 def _normalized_axes(name, input, normalized_shape):
     """How many axes are normalized; ValueError if they are not the input's last ones."""
     shape = as_shape(normalized_shape)
-    ndim = len(shape)
-    if not ndim or input.shape[input.ndim - ndim :] != shape:
+    ndim, given = len(shape), shape_of(name, input)
+    if not ndim or given[len(given) - ndim :] != shape:
         raise ValueError(
             f"{name}: the input's last axes, at least one, must be normalized_shape {shape}, "
-            f"but its shape is {input.shape}"
+            f"but its shape is {given}"
         )
     return ndim
 
@@ -454,7 +452,7 @@ def instance_norm(
     missing running statistics without ``use_input_stats``, and for a single element per channel
     with it.
     """
-    shape = input.shape
+    shape = shape_of("instance_norm", input)
     require(len(shape) > 2, "instance_norm: the input must be (n, channels, ...)", shape)
     if not use_input_stats:
         if running_mean is None or running_var is None:
@@ -501,7 +499,7 @@ def batch_norm(
 
 def _counted_batch_norm(input, running, affine, training, momentum, eps, batches=None):
     """`batch_norm` that adds 1 to the tensor ``batches`` when it updates the statistics."""
-    shape = input.shape
+    shape = shape_of("batch_norm", input)
     require(len(shape) > 1, "batch_norm: the input must be (n, channels, ...)", shape)
     channels = shape[1]
     names = "running_mean", "running_var", "weight", "bias"

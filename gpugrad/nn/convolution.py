@@ -12,7 +12,7 @@ from ..ops.convolution import convolution, convolution_input
 from ..ops.manipulation import reshape
 from ..ops.windows import add_windows, sliding_windows
 from ..random import Generator
-from .common import LENGTHS, Ints, check_axes, check_shape, per_axis, with_examples
+from .common import LENGTHS, Ints, check_axes, check_shape, per_axis, shape_of, with_examples
 from .function_layer import FunctionLayer, OfAxes, for_axes
 from .init import uniform_parameters
 from .padding import MODES, pad
@@ -39,17 +39,18 @@ def _conv(
     Raises ValueError if the shapes do not fit, or a filter is larger than the padded input.
     """
     x, is_single = with_examples(name, input, n)
-    if weight.ndim != n + 2:
+    filters = shape_of(name, weight, "weight")
+    if len(filters) != n + 2:
         raise ValueError(
             f"{name}: weight must be (out, channels / groups, {LENGTHS[n]}) of a filter, not "
-            f"of shape {weight.shape}"
+            f"of shape {filters}"
         )
     stride = per_axis(f"{name}: stride", stride, n)
     dilation = per_axis(f"{name}: dilation", dilation, n)
-    padding = _pairs(name, padding, weight.shape[2:], stride, dilation)
-    bias_shape = None if bias is None else bias.shape
-    _named(name, check_convolution, x.shape, weight.shape, bias_shape, groups)
-    _named(name, counts_of_windows, x.shape[2:], weight.shape[2:], stride, padding, dilation)
+    padding = _pairs(name, padding, filters[2:], stride, dilation)
+    bias_shape = None if bias is None else shape_of(name, bias, "bias")
+    _named(name, check_convolution, x.shape, filters, bias_shape, groups)
+    _named(name, counts_of_windows, x.shape[2:], filters[2:], stride, padding, dilation)
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     out = convolution(x, weight, bias, **options)
     return reshape(out, out.shape[1:]) if is_single else out
@@ -104,12 +105,13 @@ def _conv_transpose(
     The other parameters are those of `conv2d`, and so are the errors.
     """
     x, is_single = with_examples(name, input, n)
-    if weight.ndim != n + 2 or weight.shape[0] != x.shape[1]:
+    filters = shape_of(name, weight, "weight")
+    if len(filters) != n + 2 or filters[0] != x.shape[1]:
         raise ValueError(
             f"{name}: weight must be (channels, out / groups, {LENGTHS[n]}) with the "
-            f"{x.shape[1]} channels of the input of shape {input.shape}, not {weight.shape}"
+            f"{x.shape[1]} channels of the input of shape {input.shape}, not {filters}"
         )
-    _named(name, check_convolution_input, x.shape, weight.shape, groups)
+    _named(name, check_convolution_input, x.shape, filters, groups)
     stride = per_axis(f"{name}: stride", stride, n)
     padding = per_axis(f"{name}: padding", padding, n, 0)
     more = per_axis(f"{name}: output_padding", output_padding, n, 0)
@@ -119,7 +121,7 @@ def _conv_transpose(
             f"{name}: output_padding {more} must be less than stride {stride} or dilation "
             f"{dilation}"
         )
-    least = _least_lengths(x.shape[2:], weight.shape[2:], stride, padding, dilation)
+    least = _least_lengths(x.shape[2:], filters[2:], stride, padding, dilation)
     shape = tuple([length + m for length, m in zip(least, more, strict=True)])
     if min(shape) < 1:
         raise ValueError(f"{name}: the output would have the lengths {shape}; use less padding")

@@ -11,7 +11,7 @@ from ..ops.manipulation import reshape
 from ..ops.neural import linear
 from ..random import Generator, default_generator
 from . import functional
-from .common import check_probability, padding_row
+from .common import check_probability, padding_row, shape_of
 from .computations import _dropout
 from .function_layer import FunctionLayer, OfAxes
 from .init import uniform_parameters as _uniform
@@ -102,7 +102,8 @@ class Dropout3d(_DropChannels, axes=3):
 
 
 def _flatten(input: Tensor, start_dim: int = 1, end_dim: int = -1) -> Tensor:
-    return input.flatten(start_dim, end_dim)
+    shape_of("Flatten", input)
+    return Tensor.flatten(input, start_dim, end_dim)
 
 
 class Flatten(FunctionLayer, function=_flatten):
@@ -132,7 +133,7 @@ class Unflatten(Module):
         self.unflattened_size = tuple(unflattened_size)
 
     def forward(self, input: Tensor) -> Tensor:
-        shape, dim, sizes = input.shape, self.dim, self.unflattened_size
+        shape, dim, sizes = shape_of("Unflatten", input), self.dim, self.unflattened_size
         if not -len(shape) <= dim < len(shape):
             raise ValueError(f"Unflatten: dim {dim} is not an axis of an input of shape {shape}")
         known = math.prod(n for n in sizes if n != -1)

@@ -22,7 +22,7 @@ from ..ops.elementwise import abs as _abs
 from ..ops.elementwise import clip, minimum, sqrt, where
 from ..ops.manipulation import broadcast_shapes, moveaxis, reshape
 from ..ops.transcendental import exp, log
-from .common import check_shape
+from .common import check_shape, shape_of
 from .function_layer import FunctionLayer
 from .vectors import pairwise_distance
 
@@ -30,12 +30,12 @@ REDUCTIONS = "mean", "sum", "none"
 
 
 def _check_shapes(name, input, **others):
+    shape = shape_of(name, input)
     for other, x in others.items():
-        if tuple(getattr(x, "shape", ())) != tuple(input.shape):
-            given = tuple(x.shape) if hasattr(x, "shape") else f"a {type(x).__name__}"
+        if tuple(getattr(x, "shape", ())) != shape:
             raise ValueError(
-                f"{name}: {other} must have the shape of the input {tuple(input.shape)}, not "
-                f"{given}; nothing is broadcast"
+                f"{name}: {other} must have the shape of the input {shape}, not "
+                f"{shape_of(name, x, other)}; nothing is broadcast"
             )
 
 
@@ -170,7 +170,7 @@ def cross_entropy(
         _check_labels(name, input, target)
         log_p = neural.log_softmax(_classes_last(input))
         return _label_losses(name, log_p, target, weight, ignore_index, reduction, label_smoothing)
-    if target.shape != tuple(input.shape) or not target.ndim:
+    if target.shape != shape_of(name, input) or not target.ndim:
         labels = "if it holds labels, make them integers by target.astype(gpugrad.int64)"
         remedy = labels if _is_floating(input) else f"the logits come first, {name}(logits, labels)"
         raise ValueError(
@@ -231,15 +231,15 @@ def _classes_last(x):
 
 
 def _class_weights(name, input, weight):
-    if weight is None or not len(input.shape):
+    if weight is None or not (shape := shape_of(name, input)):
         return None
-    weight, classes = asarray(weight), input.shape[min(len(input.shape) - 1, 1)]
+    weight, classes = asarray(weight), shape[min(len(shape) - 1, 1)]
     check_shape(weight, (classes,), "{}: weight, a factor for each class,", name)
     return weight
 
 
 def _check_labels(name, input, target):
-    shape = tuple(input.shape)
+    shape = shape_of(name, input)
     if not shape or target.shape != shape[:1] * (len(shape) > 1) + shape[2:]:
         raise ValueError(
             f"{name}: the input must have shape (n, classes, ...) and target, the labels, shape "
@@ -392,7 +392,7 @@ def cosine_embedding_loss(
 
     Raises ValueError if the shapes do not fit.
     """
-    shape = tuple(input1.shape)
+    shape = shape_of("cosine_embedding_loss", input1)
     target, input2 = asarray(target), asarray(input2)
     fits = len(shape) in (1, 2) and input2.shape == shape and target.shape == shape[:-1]
     what = "cosine_embedding_loss: the inputs must have shape (n, d) and the target (n,)"

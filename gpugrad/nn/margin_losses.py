@@ -13,7 +13,7 @@ from ..autograd.casting import in_float32
 from ..ops.activations import softplus
 from ..ops.elementwise import clip, where
 from ..ops.indexing import take_along_axis
-from .common import can_be_read
+from .common import can_be_read, shape_of
 from .losses import _check_shapes, _class_weights, _Loss, _reduced, binary_cross_entropy_with_logits
 
 
@@ -87,7 +87,7 @@ def multi_margin_loss(
     class. On other devices the check would have to wait.
     """
     name = "multi_margin_loss"
-    labels = _labels(name, input, target, input.shape[:-1], 0)
+    labels = _labels(name, input, target, shape_of(name, input)[:-1], 0)
     losses = margin - take_along_axis(input, labels[..., None], axis=-1) + input
     losses = where(losses > 0, losses, 0.0) ** p  # at the kink, PyTorch's slope is 0 here
     if weight is not None:
@@ -111,7 +111,8 @@ def multilabel_margin_loss(input: Tensor, target: Any, *, reduction: str = "mean
     Raises ValueError for shapes that do not fit, and on the CPU IndexError for a label that is no
     class. On other devices the check would have to wait.
     """
-    labels = _labels("multilabel_margin_loss", input, target, input.shape, -1)
+    name = "multilabel_margin_loss"
+    labels = _labels(name, input, target, shape_of(name, input), -1)
     classes = arange(input.shape[-1], device=input.device)
     ends = where(labels == -1, classes, input.shape[-1]).min(axis=-1, keepdims=True)
     is_label = classes < ends  # by the position in the target
@@ -122,7 +123,7 @@ def multilabel_margin_loss(input: Tensor, target: Any, *, reduction: str = "mean
     losses = 1 - own + input[..., None, :]
     losses = where(counts & (losses > 0), losses, 0.0)
     losses = losses.sum(axis=(-2, -1)) / input.shape[-1]
-    return _reduced("multilabel_margin_loss", losses, reduction)
+    return _reduced(name, losses, reduction)
 
 
 @in_float32

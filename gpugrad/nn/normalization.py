@@ -9,7 +9,7 @@ from .._tensor import Tensor
 from ..backends import as_shape
 from ..backends.dtypes import int64
 from . import functional
-from .common import LENGTHS, with_examples
+from .common import LENGTHS, shape_of, with_examples
 from .computations import _counted_batch_norm
 from .function_layer import OfAxes
 from .module import Module, Parameter, overwrite
@@ -102,11 +102,11 @@ class _BatchNorm(_WithStatistics):
     """Base class of the layers of batch normalization; `BatchNorm1d` describes the parameters."""
 
     def _check(self, input):
-        n, channels = self.axes, self.num_features
+        n, channels, shape = self.axes, self.num_features, shape_of(type(self).__name__, input)
         ndims = (2, 3) if n == 1 else (n + 2,)
-        if input.ndim not in ndims or input.shape[1] != channels:
+        if len(shape) not in ndims or shape[1] != channels:
             axes = f"(n, {channels}) or " * (n == 1) + f"(n, {channels}, {LENGTHS[n]})"
-            raise ValueError(f"{type(self).__name__}: the input must be {axes}, not {input.shape}")
+            raise ValueError(f"{type(self).__name__}: the input must be {axes}, not {shape}")
 
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)

@@ -7,7 +7,7 @@ from .._arguments import one_of
 from .._tensor import Tensor
 from ..ops.manipulation import broadcast_to, concat, flip, sliced
 from ..ops.padding import _pad as pad_by_constant
-from .common import per_axis
+from .common import per_axis, shape_of
 from .function_layer import OfAxes
 
 MODES = "zeros", "reflect", "replicate", "circular"  # of layers; "zeros" is "constant" here
@@ -27,7 +27,7 @@ def pad(
     Raises ValueError for a ``pad`` that does not fit the input and the mode.
     """
     widths = (pad,) if isinstance(pad, int) else tuple(pad)
-    ndim = input.ndim
+    ndim = len(shape_of("pad", input))
     if len(widths) % 2 or len(widths) > 2 * ndim or not all(isinstance(w, int) for w in widths):
         raise ValueError(
             f"pad: pad must have two ints for each of at most {ndim} axes, the last axis first, "

@@ -3,16 +3,16 @@
 import math
 from typing import Any
 
-from .._arguments import check_floating, require
+from .._arguments import require
 from .._creation import create
 from .._dtypes import is_half
 from .._tensor import Tensor
 from ..backends.dtypes import float32
 from ..ops import windows
-from ..ops.elementwise import where
+from ..ops.elementwise import pow, where
 from ..ops.indexing import take
 from ..ops.manipulation import moveaxis, reshape
-from .common import Ints, check_axes, per_axis
+from .common import Ints, check_axes, floating, per_axis
 from .function_layer import LayerOfAxes, for_axes
 
 
@@ -111,7 +111,7 @@ def _avg_pool(
     The other parameters are those of `max_pool2d`, and so are the errors; TypeError for integers.
     """
     options = _windows(name, n, input, kernel_size, stride, padding, 1, ceil_mode)
-    check_floating(input, f"{name}: the input", "; use astype")
+    input = floating(name, input)
     if divisor_override is not None:
         if not divisor_override:
             raise ValueError(f"{name}: divisor_override must not be 0")
@@ -155,7 +155,7 @@ def _lp_pool(
     require(-math.inf < norm_type != 0, f"{name}: norm_type must exceed -inf, without 0", norm_type)
     if norm_type == math.inf:
         return _max_pool(name, n, abs(input), kernel_size, stride, ceil_mode=ceil_mode)
-    means = _avg_pool(name, n, input**norm_type, kernel_size, stride, 0, ceil_mode)
+    means = _avg_pool(name, n, pow(input, norm_type), kernel_size, stride, 0, ceil_mode)
     sums = means * math.prod(per_axis(f"{name}: kernel_size", kernel_size, n))
     is_zero = sums == 0
     return where(is_zero, 0.0, where(is_zero, 1.0, sums) ** (1 / norm_type))
@@ -193,7 +193,7 @@ def _adaptive_avg_pool(name: str, n: int, input: Tensor, output_size: Any) -> Te
     nan, since these are products with matrices of weights. Raises TypeError for integers.
     """
     lengths, counts = _output_size(name, n, input, output_size)
-    check_floating(input, f"{name}: the input", "; use astype")
+    input = floating(name, input)
     if all(count == 1 for count in counts):
         return input.mean(axis=tuple(range(-n, 0)), keepdims=True)
     require(0 not in lengths, f"{name}: the input must have elements", input.shape)

@@ -148,7 +148,8 @@ def _two_states(layer, hx):
     if hx is None:
         return None, None
     if not isinstance(hx, (tuple, list)) or len(hx) != 2:
-        raise TypeError(f"{layer}: the initial states must be a tuple (h_0, c_0), not {hx!r:.80}")
+        given = f"a Tensor of shape {hx.shape}" if isinstance(hx, Tensor) else f"{hx!r:.80}"
+        raise TypeError(f"{layer}: the initial states must be a tuple (h_0, c_0), not {given}")
     return tuple(hx)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from .._arguments import check_floating, one_of, require
+from .._arguments import one_of, require
 from .._creation import create
 from .._tensor import Tensor
 from ..autograd.casting import in_float32
@@ -14,6 +14,7 @@ from ..ops.elementwise import clip, floor, remainder, where
 from ..ops.elementwise import round as _round
 from ..ops.indexing import take
 from ..ops.manipulation import broadcast_to, concat, moveaxis, stack
+from .common import floating, shape_of
 
 
 @in_float32
@@ -41,16 +42,17 @@ def grid_sample(
     name = "grid_sample"
     one_of(f"{name}: mode", mode, ("bilinear", "nearest", "bicubic"))
     one_of(f"{name}: padding_mode", padding_mode, ("zeros", "border", "reflection"))
-    d = input.ndim - 2
-    fits = d in (2, 3) and grid.ndim == d + 2 and grid.shape[0] == input.shape[0]
-    if not fits or grid.shape[-1] != d or (mode == "bicubic" and d == 3):
+    shape, places = shape_of(name, input), shape_of(name, grid, "the grid")
+    d = len(shape) - 2
+    fits = d in (2, 3) and len(places) == d + 2 and places[0] == shape[0]
+    if not fits or places[-1] != d or (mode == "bicubic" and d == 3):
         also = ", or both with one axis and 3 more" * (mode != "bicubic")
         raise ValueError(
             f"{name}: for mode {mode!r} the input must be (n, channels, height, width) and the "
-            f"grid (n, rows, columns, 2){also}, but the shapes are {input.shape} and {grid.shape}"
+            f"grid (n, rows, columns, 2){also}, but the shapes are {shape} and {places}"
         )
-    n, channels, *lengths = input.shape
-    require(0 not in lengths, f"{name}: the input must have elements", input.shape)
+    n, channels, *lengths = shape
+    require(0 not in lengths, f"{name}: the input must have elements", shape)
     taps, size = [], n * math.prod(lengths)
     for axis, length in enumerate(lengths):
         x = (grid[..., d - 1 - axis] + 1) / 2
@@ -59,7 +61,7 @@ def grid_sample(
     # Of all pixels of all examples, and zeros for what lies beyond the ends.
     rows = moveaxis(input, 1, -1).reshape((size, channels))
     rows = concat([rows, create("zeros", (1, channels), like=rows)])
-    example = create("arange", n, dtype="int64", like=input).reshape((n, *[1] * d))
+    example = create("arange", n, dtype="int64", like=rows).reshape((n, *[1] * d))
     out: Any = 0.0
     for corner in product(*taps):
         at: Any = example
@@ -145,12 +147,12 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     """
     size = tuple(size) if isinstance(size, Sequence) else ()
     d = len(size) - 2
+    theta = floating("affine_grid", theta, "theta")
     if d not in (2, 3) or min(size) < 1 or theta.shape != (size[0], d, d + 1):
         raise ValueError(
             f"affine_grid: theta must be (n, 2, 3) for a size (n, channels, height, width), or "
             f"(n, 3, 4) for one axis more, without 0, but they are {theta.shape} and {size}"
         )
-    check_floating(theta, "affine_grid: theta")
     lengths = size[2:]
     axes = []
     for axis, length in enumerate(lengths):

@@ -12,7 +12,7 @@ from ..ops.elementwise import clip, maximum, where
 from ..ops.indexing import take, take_along_axis
 from ..ops.manipulation import broadcast_to, concat, stack, unstack
 from ..ops.reductions import cumulative_sum, logsumexp
-from .common import can_be_read, largest
+from .common import can_be_read, largest, shape_of
 from .losses import _Loss, _reduced
 
 _LEAST = -1e30  # for the logarithm of 0: with -inf, differences would be nan
@@ -50,7 +50,7 @@ def ctc_loss(
     integers.
     """
     blank = whole("ctc_loss: blank", blank, 0)
-    is_single = log_probs.ndim == 2
+    is_single = len(shape_of("ctc_loss", log_probs, "log_probs")) == 2
     targets = asarray(targets)
     lengths = [asarray(x).reshape((-1,)) for x in (input_lengths, target_lengths)]
     for name, x in zip(("targets", "lengths", "lengths"), (targets, *lengths), strict=True):

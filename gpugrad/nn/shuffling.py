@@ -3,7 +3,7 @@
 from .._arguments import require, whole
 from .._tensor import Tensor
 from ..ops.manipulation import permute_dims, reshape
-from .common import check_axes
+from .common import check_axes, shape_of
 from .function_layer import FunctionLayer
 from .padding import pad
 
@@ -53,14 +53,15 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     From Zhang et al. (2018). Raises ValueError unless their number is a multiple of ``groups``.
     """
     groups = whole("channel_shuffle: groups", groups, 1)
-    if input.ndim < 3 or input.shape[1] % groups:
+    shape = shape_of("channel_shuffle", input)
+    if len(shape) < 3 or shape[1] % groups:
         raise ValueError(
             f"channel_shuffle: the input must be (n, channels, ...), with a multiple of {groups} "
-            f"channels, not {input.shape}"
+            f"channels, not {shape}"
         )
-    n, channels, *rest = input.shape
+    n, channels, *rest = shape
     x = reshape(input, (n, groups, channels // groups, *rest))
-    return reshape(permute_dims(x, (0, 2, 1, *range(3, x.ndim))), input.shape)
+    return reshape(permute_dims(x, (0, 2, 1, *range(3, x.ndim))), shape)
 
 
 def local_response_norm(
@@ -74,7 +75,7 @@ def local_response_norm(
     From Krizhevsky et al. (2012). Raises ValueError for an input without a third axis.
     """
     size = whole("local_response_norm: size", size, 1)
-    shape = input.shape
+    shape = shape_of("local_response_norm", input)
     require(len(shape) > 2, "local_response_norm: the input must be (n, channels, ...)", shape)
     channels = shape[1]
     x = pad(input * input, (*[0, 0] * (input.ndim - 2), size // 2, (size - 1) // 2))
@@ -85,7 +86,7 @@ def local_response_norm(
 
 
 def _image(name, input):
-    if input.ndim < 3:
+    if len(shape_of(name, input)) < 3:
         check_axes(name, input, 2)
     return input.shape
 

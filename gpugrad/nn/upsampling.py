@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .._arguments import check_floating, one_of, require
+from .._arguments import one_of, require
 from .._creation import create
 from .._tensor import Tensor
 from ..ops.elementwise import clip, floor, where
 from ..ops.indexing import take
 from ..ops.manipulation import repeat
-from .common import LENGTHS, per_axis, spread
+from .common import LENGTHS, floating, per_axis, shape_of, spread
 from .function_layer import FunctionLayer
 from .pooling import _adaptive_avg_pool, _along_axis
 from .sampling import _cubic_weights
@@ -49,7 +49,7 @@ def interpolate(
     in all modes but the nearest ones.
     """
     one_of("interpolate: mode", mode, _MODES)
-    n = input.ndim - 2
+    n = len(shape_of("interpolate", input)) - 2
     if n not in _MODES[mode]:
         layouts = " or ".join([f"(n, channels, {LENGTHS[k]})" for k in _MODES[mode]])
         raise ValueError(
@@ -109,7 +109,7 @@ def _smooth(x, axis, m, length, ratio, align_corners, mode):
     """Interpolate along an axis, by a product with the matrix of weights (m, length)."""
     if m == length and (align_corners or ratio == 1):
         return x
-    check_floating(x, f"interpolate: for mode {mode!r} the input")
+    x = floating(f"interpolate in mode {mode!r}", x)
     wide: Any = "float64" if str(x.dtype).endswith("float64") else "float32"
     places = create("arange", m, dtype=wide, like=x)
     ends = (length - 1) / max(m - 1, 1)

@@ -9,10 +9,11 @@ from .._limits import finfo
 from .._tensor import Tensor
 from ..autograd.casting import in_float32
 from ..backends.dtypes import int64
-from ..ops.elementwise import maximum
+from ..ops.elementwise import maximum, subtract
 from ..ops.linalg import vector_norm
 from ..ops.manipulation import astype, broadcast_shapes, broadcast_to
 from ..ops.neural import one_hot as _one_hot
+from .common import shape_of
 from .function_layer import FunctionLayer
 
 
@@ -38,7 +39,7 @@ def cosine_similarity(x1: Tensor, x2: Any, dim: int = 1, eps: float = 1e-8) -> T
     ``sum(x1 * x2) / (max(norm(x1), eps) * max(norm(x2), eps))``, of tensors that are broadcast
     together. The result lacks the axis: ``(n, d), (n, d) -> (n,)``.
     """
-    shape = broadcast_shapes(x1.shape, asarray(x2).shape)
+    shape = broadcast_shapes(shape_of("cosine_similarity", x1), asarray(x2).shape)
     x1, x2 = (broadcast_to(x, shape) for x in (x1, asarray(x2)))
     first, second = (normalize(x, 2.0, dim, eps) for x in (x1, x2))
     return (first * second).sum(axis=dim)
@@ -54,7 +55,7 @@ def pairwise_distance(
 
     keepdim: whether the last axis stays, of length 1.
     """
-    return vector_norm(x1 - x2 + eps, axis=-1, ord=p, keepdims=keepdim)
+    return vector_norm(subtract(x1, x2) + eps, axis=-1, ord=p, keepdims=keepdim)
 
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:

@@ -225,9 +225,10 @@ def cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100)
         label is there.
     """
     if len(logits.shape) not in (1, 2) or target.shape != logits.shape[:-1]:
+        remedy = ": a column of labels needs reshape(-1), and one-hot labels need argmax(axis=1)"
         raise ValueError(
-            "logits must have shape (n, classes) and target, the labels, shape (n,): a column of "
-            "labels needs reshape(-1), and one-hot labels need argmax(axis=1)"
+            f"logits must have shape (n, classes) and target, the labels, shape (n,), not "
+            f"{logits.shape} and {target.shape}{remedy * (len(target.shape) > 1)}"
         )
     if not xp.isdtype(target.dtype, "integral"):
         raise TypeError("target must be integer labels")

@@ -224,7 +224,7 @@ def _flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
     Raises ValueError unless they are axes in this order.
     """
-    shape, ndim = self.shape, self.ndim
+    ndim = len(shape := self.shape)
     if ndim == 0 and start_dim in (0, -1) and end_dim in (0, -1):
         return manipulation.reshape(self, (1,))
     first, last = index(start_dim), index(end_dim)

@@ -209,6 +209,7 @@ class CyclicLR(_WithMomentum):
         return 2.0 ** (1 - x) if self.mode == "triangular2" else self.gamma**x
 
     def get_lr(self) -> list[float]:
+        self._check_count(self.base_lrs)
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         peak = self.step_ratio
@@ -281,6 +282,7 @@ class OneCycleLR(_WithMomentum):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        self._check_count(self.base_lrs)
         step = self.last_epoch
         what = f"OneCycleLR: the step must be at most total_steps {self.total_steps}"
         require(step <= self.total_steps, what, step)

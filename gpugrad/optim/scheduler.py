@@ -128,14 +128,17 @@ class LRScheduler(Named):
             self.last_epoch = before
             raise
 
-    def _set_rates(self, rates):
+    def _check_count(self, rates):
         groups = self.optimizer.param_groups
         if len(rates) != len(groups):
             raise ValueError(
                 f"{self._name}: the optimizer has {len(groups)} groups now, but the schedule "
                 f"{len(rates)} rates; add groups before you make the scheduler"
             )
-        for group, rate in zip(groups, rates, strict=True):
+
+    def _set_rates(self, rates):
+        self._check_count(rates)
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = float(rate)
         self._last_lr = self._rates()
 

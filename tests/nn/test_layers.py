@@ -816,6 +816,22 @@ THETA, IMAGE = gpugrad.tensor([[[1.0, 0, 0], [0, 1, 0]]]), gpugrad.ones((1, 1, 2
 SAME_SHAPE = """
     binary_cross_entropy binary_cross_entropy_with_logits huber_loss kl_div l1_loss smooth_l1_loss
 """.split()
+NO_TENSORS = [  # names of functions and parameters, and arguments with a list
+    *((name, "the input", [[1.0]], *others) for name, *others in (
+        *((name, X) for name in (*SAME_SHAPE, "cosine_similarity", "nll_loss", "soft_margin_loss")),
+        *((name, X, X) for name in ("gaussian_nll_loss", "triplet_margin_loss", "conv2d")),
+        *((name, 2) for name in ("rms_norm", "avg_pool2d", "unfold", "pixel_shuffle", "pad")),
+        *((name,) for name in ("glu", "flatten", "dropout2d", "instance_norm", "interpolate")),
+        ("multi_margin_loss", LABELS), ("multilabel_margin_loss", X), ("grid_sample", X),
+        ("cosine_embedding_loss", X, X), ("rrelu", 0, 1, True), ("channel_shuffle", 2),
+        ("local_response_norm", 2), ("batch_norm", None, None), ("prelu", X), ("cross_entropy", X),
+    )),
+    *((name, "weight", *inputs, [[1.0]]) for name, *inputs in (
+        ("conv2d", IMAGE), ("conv_transpose2d", IMAGE), ("embedding", LABELS), ("prelu", X))),
+    ("conv1d", "bias", X, X[:, :, None], [1.0]), ("ctc_loss", "log_probs", [1.0], [1], 1, 1),
+    ("affine_grid", "theta", [[1.0]], (1, 1, 2, 2)), ("grid_sample", "the grid", X, [1.0]),
+    ("bilinear", "each operand", X, X, [1.0]),
+]  # fmt: skip
 REDUCTIONS = {kind: "'mean', 'sum'" for kind in nn.__all__ if kind.endswith("Loss")}
 REDUCTIONS["KLDivLoss"] = "'batchmean', 'mean', 'sum'"
 
@@ -845,10 +861,13 @@ ERRORS = {
         "^ctc_loss: targets must be integers, not float64": aligned_with([[1.0, 2.0]], 5, 2),
         "^ctc_loss: lengths must be integers, not float32": aligned_with([[1, 2]], 5.0, 2),
         "theta must be floating": lambda: F.affine_grid(THETA.astype("int64"), (1, 2, 3, 3)),
+        **{rf"^{name}: target must be a Tensor or an array, not a list$":
+           lambda n=name: getattr(F, n)(X, [1.0]) for name in SAME_SHAPE},
+        **{rf"^{name}: {which} must be a Tensor or an array, not a list$":
+           lambda n=name, options=options: getattr(F, n)(*options)
+           for name, which, *options in NO_TENSORS},
     },
     ValueError: {
-        **{rf"^{name}: target must .*\(2, 3\), not a list": lambda n=name: getattr(F, n)(X, [1.0])
-           for name in SAME_SHAPE},
         **{f"^{name}: the input must have elements": lambda n=name: getattr(F, n)(X[None, :, :0], 2)
            for name in ("adaptive_avg_pool1d", "interpolate")},
         **{f"^lp_pool1d: norm_type must exceed.* not {p}$": lambda p=p: F.lp_pool1d(X, p, 2)
@@ -931,6 +950,21 @@ IMPOSSIBLE = [
 def test_errors(kind, message, call):
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_functions_take_arrays_of_numpy():
+    x = np.ones((1, 2, 4, 4))
+    for name, *options in (
+        ("dropout", 0.0), ("dropout2d", 0.0), ("flatten",), ("avg_pool2d", 2), ("lp_pool2d", 2, 2),
+        ("adaptive_avg_pool2d", 1), ("interpolate", None, 2, "bilinear"),
+        ("grid_sample", x[..., :2].swapaxes(0, 1)[:1]),
+    ):  # fmt: skip
+        ours, function = gpugrad.asarray(x), getattr(F, name)
+        found = function(x, *options)
+        assert type(found) is gpugrad.Tensor, name
+        np.testing.assert_array_equal(found, function(ours, *options), name)
+    with pytest.raises(TypeError, match=r"^dropout: the input must be floating, not int64"):
+        F.dropout(np.ones(3, "int64"))
 
 
 def test_random_slopes():

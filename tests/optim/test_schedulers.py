@@ -314,9 +314,13 @@ def test_a_step_before_the_optimizers_warns():
             scheduler.step()
 
 
-def test_a_group_that_is_added_later_is_an_error_where_its_rate_is_not_known():
-    optimizer = new()
-    scheduler = lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 3)
+@pytest.mark.parametrize(
+    "kind, options",
+    [("CosineAnnealingWarmRestarts", (3,)), ("OneCycleLR", (1.0, 3)), ("CyclicLR", (0.1, 1.0))],
+)
+def test_a_group_that_is_added_later_is_an_error_where_its_rate_is_not_known(kind, options):
+    optimizer = new(momentum=0.9)
+    scheduler = getattr(lr_scheduler, kind)(optimizer, *options)
     optimizer.add_param_group({"params": [nn.Parameter(gg.ones(2))]})
     optimizer.step()
     with pytest.raises(ValueError, match="has 3 groups now, but the schedule 2 rates; add groups"):

@@ -84,6 +84,16 @@ F.cross_entropy(logits, gg.tensor([0, 3]))  # IndexError: from 0 to 2, but go fr
 F.cross_entropy(logits, gg.tensor([0.0, 1.0]))  # ValueError: by target.astype(gpugrad.int64)
 F.mse_loss(x, x[:, :1])  # ValueError: must have the same shape, but have (2, 2) and (2, 1)
 F.mse_loss(x[:, :1], x[:, 0])  # ValueError: target.reshape((2, 1)) would fit
+F.cross_entropy(logits, gg.tensor([0, 1, 2]))  # ValueError: shape (n,), not (2, 3) and (3,); given
+F.cross_entropy(logits, gg.tensor([[0], [1]]))  # ValueError: a column of labels needs reshape(-1)
+F.l1_loss([1.0], x)  # TypeError: l1_loss: the input must be a Tensor or an array, not a list
+F.kl_div(x, [[1.0]])  # TypeError: kl_div: target must be a Tensor or an array, not a list
+F.softmin([1.0], dim=0)  # TypeError: negative: cannot take a list; give a Tensor, an array or a
+F.dropout([1.0])  # TypeError: the input must be a Tensor or an array  # F.dropout(np.ones(3))
+F.prelu(x, 0.25)  # TypeError: weight must be a Tensor or an array  # F.prelu(x, gg.tensor(0.25))
+gg.stack([x, x[0]])  # ValueError: the arrays must have the same shape; given float32 (2, 2) on cpu
+nn.LayerNorm(1)([1.0])  # TypeError: layer_norm: the input must be a Tensor or an array, not a list
+nn.LSTM(2, 4)(x, x)  # TypeError: must be a tuple (h_0, c_0), not a Tensor of shape (2, 2)
 optim.SGD(linear, lr=0.1)  # TypeError: params is a module; pass model.parameters()
 optim.SGD([], lr=0.1)  # ValueError: there are no parameters to optimize
 optim.SGD([leaf], lr=-1)  # ValueError: lr must be finite and at least 0, not -1.0
