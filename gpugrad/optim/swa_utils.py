@@ -18,11 +18,13 @@ from .._arguments import one_of, require, whole
 from .._creation import zeros
 from .._foreign_names import explain_names
 from .._tensor import Tensor
+from .._thread_state import thread
 from ..autograd import no_grad
 from ..backends.dtypes import int64
 from ..backends.placement import placed_like
 from ..nn.module import Module, in_mode, overwrite
 from ..nn.normalization import _BatchNorm
+from ..ops.elementwise import where
 from .optimizer import Optimizer
 from .scheduler import LRScheduler, eased
 
@@ -54,6 +56,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> _Average:
     def average(averaged: Tensor, current: Tensor, num_averaged: int) -> Tensor:
         return decay * averaged + (1 - decay) * current
 
+    vars(average)["needs_count"] = False  # so that `update_parameters` can be compiled
     return average
 
 
@@ -94,8 +97,8 @@ class AveragedModel(Module):
     def update_parameters(self, model: Module) -> None:
         """Include the parameters that ``model`` has now in the averages. The first are copied.
 
-        Call it after a compiled step, not in it: it reads the count of averaged models, and
-        `gpugrad.compile` runs a step that reads a value without compiling it.
+        `gpugrad.compile` compiles it if ``avg_fn`` is from `get_ema_avg_fn`. Any other function
+        gets the count as a number, which a compiled step must not read: call it after such a step.
 
         Raises ValueError if the model has other parameters or buffers than the copy, and then
         changes nothing.
@@ -107,15 +110,20 @@ class AveragedModel(Module):
                 f"update_parameters: the model has tensors of shapes {new_shapes}, but the average "
                 f"{shapes}; it must be the model that was given to AveragedModel, or like it"
             )
-        count = self.n_averaged.item()
+        recorder, count = thread.recorder, self.n_averaged
+        is_recorded = recorder is not None and not getattr(self.avg_fn, "needs_count", True)
+        if recorder is not None and not is_recorded:
+            recorder.stop("it reads a count; call update_parameters outside, or use get_ema_avg_fn")
+        number: Any = count if is_recorded else count.item()
         averaged = len(own) if self.use_buffers else len([*self.module.parameters()])
         for i, (mean, x) in enumerate(zip(own, others, strict=True)):
             new = x.detach().to(mean.device)
-            if count and i < averaged:
-                new = self.avg_fn(mean.detach(), new, count)
+            if i < averaged and (is_recorded or number):
+                first, new = new, self.avg_fn(mean.detach(), new, number)
+                new = where(count == 0, first, new) if is_recorded else new
             require(new.shape == mean.shape, "AveragedModel: avg_fn must keep shapes", new.shape)
             overwrite(mean, placed_like(new.array, mean.array))
-        overwrite(self.n_averaged, count + 1)
+        overwrite(count, (count + 1).array)
 
 
 @no_grad()

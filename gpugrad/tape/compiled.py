@@ -369,8 +369,12 @@ class Compiled(Generic[P, R]):
         """What has changed between the last two recordings, as a text."""
         last, previous = self._tapes[0], self._tapes[:2][-1]  # other recordings had no tape
         pairs = zip(last.signature[0], previous.signature[0], strict=False)
-        differing = [f"argument {i}" for i, (x, y) in enumerate(pairs) if x != y]
-        return ", ".join(differing) or str(first_change(previous.guards) or "its state")
+        changed = [(i, x[0] == y[0]) for i, (x, y) in enumerate(pairs) if x != y]
+        if shapes := [f"the shape of argument {i}" for i, is_same in changed if is_same]:
+            return f"{', '.join(shapes)}; pad it to a few shapes, or leave the function uncompiled"
+        what = ", ".join([f"argument {i}" for i, _ in changed])
+        what = what or first_change(previous.guards) or "its state"
+        return f"{what}; if it is a number, make it gpugrad.tensor(number)"
 
     def _give_up(self, why):
         self._given_up = True

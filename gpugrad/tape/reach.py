@@ -219,6 +219,12 @@ class Reach:
         only_there = all(edges[id(x)] == 1 for x in members)
         return only_there and all(edges[id(x)] == cells[id(x)] for x in values)
 
+    def name_of(self, x):
+        """Where code finds a container, as a text."""
+        pairs = zip(self.guards, self._origins, strict=True)
+        found = [(place, name) for (place, value, _), (_, name) in pairs if value is x]
+        return next((repr(name) if name else str(place) for place, name in found), "an object")
+
     def _reached(self, names):
         """The ids of what code with these names finds, and of what libraries find for it too."""
         by_code, by_any, stack = {None}, {None}, [None]

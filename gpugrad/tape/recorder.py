@@ -96,18 +96,25 @@ class Recorder:
         self._kept = []  # those of them that live as long as the recording
         self._draws = {}  # by a generator and its state, what was drawn, and the state then
         self._alive = []  # weak references to traced arrays and numbers
-        self._thread = threading.get_ident()
+        self.lines = {}  # by the id of an object, the line that has called its method in C
+        self._thread, self._outside = threading.get_ident(), user_line()
 
     def stop(self, reason, retry=False):
-        """Note why the recording cannot be used, if there is a reason; the function goes on."""
-        if self.reason is None and threading.get_ident() == self._thread:
-            self.reason, self.retry = reason, retry
+        """Note why the recording cannot be used, if there is a reason; the function goes on.
+
+        reason: what the function does, and after a semicolon the remedy. The line of the function
+            that has stopped the recording comes between them.
+        """
+        if reason and self.reason is None and threading.get_ident() == self._thread:
+            what, *remedy = reason.split(";", 1)
+            place = "" if (line := user_line()) == self._outside else in_line(line)
+            self.reason, self.retry = ";".join([what + place, *remedy]), retry
 
     def read(self, what):
         """Stop because the function reads a value, on which its further calls may depend."""
         self.stop(
-            f"{what}{in_line(user_line())}, and what is repeated must not depend on values; choose "
-            f"with gpugrad.where, or return the tensor and read it outside"
+            f"{what}; what is repeated must not depend on values, so choose with gpugrad.where, or "
+            f"return the tensor and read it outside"
         )
 
     def forget(self):

@@ -55,7 +55,8 @@ class Report:
             kernels = "kernel" if count == 1 else "kernels"
             head += f"\n{count} {kernels}, whose C source is in the attribute kernels"
         head += "".join([f"\na kernel could not be compiled: {error}" for error in self._errors])
-        return f"{head}\n{table(columns, rows)}"
+        more = "; the attribute rows has all of them" if len(rows) > 30 else ""
+        return f"{head}\n{table(columns, rows, 30)}{more}"
 
     def draw(self, direction: str = "TB") -> Drawing:
         """A picture of the calls; an arrow leads from each value to the calls that use it.

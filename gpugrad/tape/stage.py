@@ -10,6 +10,7 @@ from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
 from ..optim.optimizer import Optimizer, ParameterState
+from ..tools.observing import in_line
 from .cells import ABSENT, READ_ONLY, SIMPLE, Cell, can_vary, hold, same
 from .code import facts_of
 from .numbers import Number
@@ -195,7 +196,8 @@ class Stage:
         elif not any(x is method.__self__ for x in self.reach.schedulers):
             recorder.stop("it steps a scheduler that compile cannot see")
         elif not all(isinstance(x, SIMPLE) for x in (*args, *kwargs.values())):
-            recorder.stop("a scheduler reads a value that the function computes")
+            what = "a scheduler reads a value that the function computes"
+            recorder.stop(f"{what}; return it, and step the scheduler outside, with its item()")
         recorder.is_scheduling, recorder.has_scheduled = True, recorder.has_scheduled or is_step
         try:
             return method(*args, **kwargs)
@@ -226,8 +228,14 @@ class Stage:
         for optimizer, i, before, real, mine in self.groups:
             if optimizer._hyper[i] is mine:
                 optimizer._hyper[i] = real
-            if not self.recorder.has_scheduled and _has_changed(optimizer.param_groups[i], before):
-                self.recorder.stop("it changes a hyper-parameter of an optimizer")
+            if not self.recorder.has_scheduled:
+                self._check_group(optimizer.param_groups[i], before)
+
+    def _check_group(self, group, before):
+        stop = self.recorder.stop
+        for k in group | before:
+            if not same(group.get(k, self), before.get(k, self)):
+                stop(f"it changes {k!r} of an optimizer; change it outside, or by a scheduler")
 
     def groups_guards(self):
         """Guards of what groups and schedulers have, since the function's code may read it."""
@@ -237,8 +245,7 @@ class Stage:
             found += [(Cell("item", values, k), values[k], "same") for k in names]
         for optimizer, i, before, _, _ in self.groups:
             group = optimizer.param_groups[i]
-            if _has_changed(group, before):
-                self.recorder.stop("it changes a hyper-parameter of an optimizer")
+            self._check_group(group, before)
             found.append((group, [*before], "names"))
             found += [(Cell("item", group, name), x, "same") for name, x in before.items()]
         return found
@@ -332,8 +339,9 @@ class Stage:
         for place, value, how in self.reach.guards:
             if how != "same":
                 if not hold([(place, value, how)]):
-                    what = "adds to a container or an object, or takes something out"
-                    stop(f"it {what if how != 'array' else 'writes into a raw array'}", "once")
+                    where = self.reach.name_of(place) + in_line(self.recorder.lines.get(id(place)))
+                    what = "writes into" if how == "array" else "adds to or takes from"
+                    stop(f"it {what} {where}; return the value, and put it there outside", "once")
                 continue
             try:
                 now = place.get()
@@ -462,10 +470,6 @@ def _is_watched(watch):
     return watch is not None and bool(
         watch.hooks or watch.accumulated or watch.listener or watch.label or watch.leaf
     )
-
-
-def _has_changed(now, before):
-    return now.keys() != before.keys() or not all(same(now[name], before[name]) for name in before)
 
 
 def _var_of(x):

@@ -17,7 +17,6 @@ from ..autograd.implementation import load_twins
 from ..backends import backend_of, namespace_of
 from ..backends.base import Backend
 from ..backends.declarations import declaration, declare
-from ..tools.observing import in_line, user_line
 from .numbers import Key, Number
 from .tape import flat, mapped
 from .updates import RecordedUpdater
@@ -64,8 +63,8 @@ class Traced:
     def _by_numpy(self, function, /, *args, **kwargs):
         """Stop the recording, and call a function or a method of NumPy on the real arrays."""
         self.recorder.stop(
-            f"it calls NumPy's {function.__name__} with a raw array{in_line(user_line())}; make "
-            f"the array a tensor first, with gpugrad.asarray"
+            f"it calls NumPy's {function.__name__} with a raw array; make the array a tensor "
+            f"first, with gpugrad.asarray"
         )
         return function(*real_of(args), **real_of(kwargs))
 

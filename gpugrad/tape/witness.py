@@ -11,7 +11,7 @@ import types
 import warnings
 from typing import NamedTuple
 
-from ..tools.observing import in_line, user_line
+from ..tools.observing import user_line
 from .code import facts_of
 from .draws import state_of_numpy
 from .libraries import computes, is_own, only_computes
@@ -143,6 +143,8 @@ class Witness:
             elif event == "c_call":
                 known = codes.get(id(frame.f_code))
                 is_judged = known is None or not known.is_inside or function in _EFFECTS
+                if known is not None and known.is_own:
+                    self.recorder.lines[id(getattr(function, "__self__", None))] = user_line()
                 if is_judged and not computes(function):
                     self._look(frame, function)
 
@@ -174,8 +176,8 @@ class Witness:
                 return
             if is_owned or (is_inside and called in _EFFECTS):
                 called = getattr(called, "co_name", None) or called.__name__
-                what = f"it calls {called}{in_line(user_line())}"
-                what += ", which reads or changes what compile cannot see"
+                what = f"it calls {called}; compile cannot see what that reads or changes, so call "
+                what += "it outside: return what it needs, or pass its result as an argument"
                 self.recorder.stop(what, "once")
             if is_owned or is_inside:
                 return

@@ -271,7 +271,8 @@ def in_line(line):
     """A `Line` as a clause for an error."""
     if line is None:
         return ""
-    return f", in {line}" + (f": `{line.source}`" if line.source else "")
+    source = line.source if len(line.source) <= 80 else line.source[:77] + "..."
+    return f", in {line}" + (f": `{source}`" if source else "")
 
 
 def described(record):

@@ -80,6 +80,41 @@ def test_a_model_that_does_not_fit_changes_nothing():
         get_ema_avg_fn(1.5)
 
 
+@pytest.mark.parametrize("use_buffers", [False, True])
+def test_a_compiled_step_updates_exponential_averages_to_the_bit(use_buffers):
+    def run(compile):
+        gg.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+        averaged = AveragedModel(model, avg_fn=get_ema_avg_fn(0.7), use_buffers=use_buffers)
+        optimizer, found = gg.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), []
+
+        @compile
+        def step(x):
+            optimizer.zero_grad()
+            (model(x) ** 2).mean().backward()
+            optimizer.step()
+            averaged.update_parameters(model)
+
+        for k in range(6):
+            if k == 4:  # it begins again
+                averaged.load_state_dict({"n_averaged": gg.zeros((), dtype="int64")}, strict=False)
+            step(gg.random.normal((5, 3)))
+            found += [x.numpy().tobytes() for x in averaged.state_dict().values()]
+        assert getattr(step, "_programs", True)
+        return found
+
+    assert run(gg.compile) == run(lambda f: f)
+
+
+def test_a_compiled_step_cannot_update_averages_that_need_the_count():
+    model = nn.Linear(3, 1)
+    averaged = AveragedModel(model)
+    update = gg.compile(lambda: averaged.update_parameters(model))
+    with pytest.warns(UserWarning, match="call update_parameters outside, or use get_ema_avg_fn"):
+        [update() for _ in range(3)]
+    assert averaged.n_averaged.item() == 3
+
+
 @pytest.mark.parametrize("as_batch", [lambda x: x, lambda x: (x, None), lambda x: [x]])
 def test_update_bn_is_pytorchs(as_batch):
     torch = pytest.importorskip("torch")

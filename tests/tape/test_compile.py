@@ -334,6 +334,63 @@ def test_functions_that_read_values_run_as_they_are(read):
             same(g(normal(3, seed=seed)), READS[read](normal(3, seed=seed) * 2))
 
 
+class Logger:
+    def __init__(self):
+        self.losses, self.last = [], {}
+        self.optimizer = optim.SGD([gg.ones(3).requires_grad_()], lr=0.1)
+        self.plateau = optim.lr_scheduler.ReduceLROnPlateau(self.optimizer)
+
+    def append(self, x):
+        self.losses.append(x.sum())  # the line of the list
+
+    def put(self, x):
+        self.last[len(self.last)] = x.sum()
+
+    def show(self, x):
+        print("the loss", end="")  # a line of the program that has more than eighty characters
+
+    def decay(self, x):
+        for group in self.optimizer.param_groups:
+            group["lr"] *= 0.9
+
+    def reduce(self, x):
+        self.plateau.step(x.sum())
+
+
+@pytest.mark.parametrize("name, message", {
+    "append": r"it adds to or takes from 'losses', in .*: `self.losses.append\(x.sum\(\)\) .*`; "
+    "return the value, and put it there outside",
+    "put": "it adds to or takes from 'last'; return the value, and put it there outside",
+    "show": r"it calls print, in .*: `print\(.the loss., end=..\)  # a line of the program that "
+    r"has more than eighty \.\.\.`; compile cannot see .* so call it outside: return what it needs",
+    "decay": "it changes 'lr' of an optimizer; change it outside, or by a scheduler",
+    "reduce": r"a scheduler reads a value .*, in .*: `self.plateau.step\(x.sum\(\)\)`; return it",
+}.items())  # fmt: skip
+def test_warnings_say_where_and_what_to_do(name, message):
+    method = getattr(Logger(), name)
+    f = gg.compile(lambda x: (method(x), x * 2)[1])
+    with pytest.warns(UserWarning, match=f"runs without being compiled: {message}"):
+        [f(normal(3)) for _ in range(4)]
+
+
+@pytest.mark.parametrize("argument, message", [
+    (lambda k: normal(k), "the shape of argument 1; pad it to a few shapes, or leave the function"),
+    (lambda k: k, r"argument 1; if it is a number, make it gpugrad.tensor\(number\)"),
+])  # fmt: skip
+def test_the_warning_of_many_recordings_says_what_changed(argument, message):
+    f = gg.compile(lambda x, y: x.sum() * y)
+    with pytest.warns(UserWarning, match=f"16 times in a row because of what changed: {message}"):
+        [f(normal(3), argument(k)) for k in range(1, 20)]
+
+
+def test_the_table_of_a_long_program_says_where_the_rest_is():
+    program = gg.compile(lambda x: sum([x @ x for _ in range(20)])).program(normal(3, 3))
+    assert len(program.rows) > 30
+    assert repr(program).endswith(
+        f"... {len(program.rows) - 30} more; the attribute rows has all of them"
+    )
+
+
 @pytest.mark.slow
 def test_an_interrupt_anywhere_while_recording_leaves_real_arrays():
     step, state = trainer(mlp, optim.Adam)
