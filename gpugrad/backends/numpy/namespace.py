@@ -430,9 +430,12 @@ def _where(condition, x1, x2, /, out=None):
         b1, b2 = _bits(x1, like), _bits(x2, like)
         result = out
         if out is None:  # a view would have to be copied to be a leaf's gradient
-            is_like = not has_all or (is_whole and not condition.flags.c_contiguous)
             # In the order of axes in memory that numpy.where gives it.
-            result = np.empty_like(like) if is_like else np.empty(condition.shape, like.dtype)
+            order = "C" if is_whole and condition.flags.c_contiguous else "K"
+            if is_whole or not has_all:
+                result = np.empty_like(like, order=order)
+            else:
+                result = np.empty(condition.shape, like.dtype)
         bits = result.view(_bits_of[like.dtype])
         if b2 is _ZERO and b1 is not None:
             np.multiply(b1, mask, bits)
