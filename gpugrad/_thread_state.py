@@ -1,4 +1,4 @@
-"""The state of each thread: its grad mode, its `vmap` levels, and so on; and locks of threads."""
+"""The state of each thread, such as its grad mode and `vmap` levels, and locks for threads."""
 
 import os
 import threading
@@ -67,7 +67,7 @@ _locks: WeakSet[Any] = WeakSet()
 
 
 def make_lock(kind: Callable[[], Any] = threading.RLock) -> Any:
-    """A lock that is free after a fork if another thread held it, which the child does not have."""
+    """A lock that is free in the child of a fork, which lacks the thread that may have held it."""
     lock = kind()
     _locks.add(lock)
     return lock

@@ -102,8 +102,7 @@ class Dropout3d(_DropChannels, axes=3):
 
 
 def _flatten(input: Tensor, start_dim: int = 1, end_dim: int = -1) -> Tensor:
-    shape_of("Flatten", input)
-    return Tensor.flatten(input, start_dim, end_dim)
+    return functional.flatten(input, start_dim, end_dim)
 
 
 class Flatten(FunctionLayer, function=_flatten):

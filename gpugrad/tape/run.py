@@ -511,9 +511,9 @@ class Program(Steps):
         Returns None if this thread is running the program already, as in a signal handler.
         """
         with self._lock:
-            if self.is_mine():
+            if self._runner == (this := get_ident()):
                 return None
-            self._runner = get_ident()
+            self._runner = this
             try:
                 if self.is_quiet:
                     found = self.run(leaves)

@@ -68,7 +68,7 @@ def _in_c_order(x, is_cotangent):
     if type(x) is not np.ndarray:
         return x
     steps = [step for step, n in zip(x.strides, x.shape, strict=True) if n > 1]
-    is_rows = steps[-1] == x.itemsize and steps == sorted(steps, reverse=True)
+    is_rows = steps[-1:] == [x.itemsize] and steps == sorted(steps, reverse=True)
     return np.ascontiguousarray(x) if is_cotangent or is_rows else x
 
 
